@@ -1,2 +1,29 @@
-//! A `no_std` kernel async executor with a network stack for x86-64 unikernels.
+//! firstpoll: a `no_std` kernel async executor with a network stack for x86-64
+//! unikernels.
+//!
+//! Two things define it:
+//!
+//! - **Ready first.** [`block_on`] polls the caller's future before it touches
+//!   any queued background task. A future that is ready costs one poll.
+//! - **Timer-driven deferral.** Because a busy program may then never run the
+//!   background tasks, the timer interrupt guarantees that they are polled
+//!   within a stated bound. The docs of [`block_on`] hold the whole contract.
+//!
+//! The layers, each importing only those below it: [`time`], [`executor`],
+//! [`sync`], [`arch`]. `arch` is the only place that knows the target; its host
+//! stand-in lets everything above run under plain `cargo test`.
 #![no_std]
+
+#[cfg(any(test, not(any(target_os = "none", firstpoll_arch = "x86_64"))))]
+extern crate std;
+
+extern crate alloc;
+
+pub mod arch;
+pub mod executor;
+#[cfg(not(firstpoll_loom))]
+pub mod runtime;
+pub mod sync;
+
+#[cfg(not(firstpoll_loom))]
+pub use executor::{block_on, spawn, yield_now};

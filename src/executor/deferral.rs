@@ -1,0 +1,109 @@
+//! The deferral: what guarantees that queued tasks are polled although
+//! `block_on` prefers a ready future.
+//!
+//! One invariant carries the guarantee. Whenever code runs outside a pass over
+//! a queue and that queue is not empty, the deferral deadline is armed for
+//! when its oldest task will have been ready for the bound D — or, for the
+//! ordinary queue, that has passed and OVERDUE is set. It is upheld at the
+//! places where it could break: where a task is scheduled, at the end of a
+//! pass over a queue, at the end of the bottom half, and where a park ends.
+//!
+//! The timer interrupt turns the deadline into progress: it sets OVERDUE, which
+//! the next `block_on` sees, and runs the bottom half over the interrupt-safe
+//! queue, on top of the code that it interrupted.
+
+use super::DEFAULT_BUDGET;
+use super::attention::{IN_INTERRUPT, OVERDUE};
+use super::per_core::{Core, Kind};
+use super::run_queue::Job;
+use crate::arch::{self, Due, Slot};
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::bottom_half;
+
+impl Core {
+    /// Queues a task that was woken.
+    ///
+    /// # Interrupt safety
+    ///
+    /// May be called from anywhere.
+    pub(super) fn schedule<J: Job>(&self, kind: Kind, job: J) {
+        let queue = self.queue(kind);
+        let was_empty = queue.push(job, || arch::now_on(self.id));
+        if self.parked.load(SeqCst) {
+            self.unhalt();
+        } else if was_empty && !queue.is_consuming() {
+            // Whoever made the queue non-empty upholds the invariant; in a pass
+            // over the queue, its end does.
+            self.uphold(kind);
+        }
+    }
+
+    /// Upholds the invariant for one queue.
+    pub(super) fn uphold(&self, kind: Kind) {
+        let covered = match kind {
+            Kind::Ordinary => self.attention.get() & OVERDUE != 0,
+            Kind::InterruptSafe => bottom_half::is_pending(),
+        };
+        if covered {
+            return;
+        }
+        let Some(oldest) = self.queue(kind).oldest() else {
+            return;
+        };
+        let deadline = oldest + self.bound();
+        if kind == Kind::Ordinary && deadline <= arch::now_on(self.id) {
+            self.attention.set(OVERDUE);
+        } else {
+            arch::arm_by(self.id, Slot::Deferral, deadline);
+        }
+    }
+
+    /// What the timer interrupt does for the executor: marks ordinary tasks
+    /// overdue. Returns whether the bottom half shall run.
+    pub(super) fn on_timer(&self, due: Due) -> bool {
+        if !due.deferral && !due.timer_queue {
+            self.counters.idle_timer_interrupts.add(1);
+        }
+        if self.parked.load(SeqCst) {
+            return false; // The loop is about to run.
+        }
+        if due.deferral && !self.ordinary.is_empty() {
+            // Also if the oldest is not that old yet, or a pass is under way:
+            // arming the rest of its time would be a second interrupt per D.
+            self.attention.set(OVERDUE);
+        }
+        if self.interrupt_safe.is_empty() {
+            false
+        } else if bottom_half::is_disabled() {
+            bottom_half::set_pending();
+            false
+        } else {
+            true
+        }
+    }
+
+    /// The bottom half: one pass over the interrupt-safe queue, on top of
+    /// whatever was interrupted.
+    ///
+    /// What it leaves waits for the next one: under a flood the interrupted
+    /// code still gets the rest of each D.
+    pub(super) fn bottom_half<J: Job>(&self) {
+        if self.parked.load(SeqCst) || self.interrupt_safe.is_empty() {
+            return;
+        }
+        let disabled = bottom_half::disable();
+        let _attention = self.attention.scope(IN_INTERRUPT);
+        self.counters.bottom_halves.add(1);
+        let now = arch::now();
+        let consumer = self.interrupt_safe.consume();
+        let found = self.collect::<J>(&consumer, Kind::InterruptSafe, now);
+        let count = found.all().min(DEFAULT_BUDGET);
+        self.poll_section::<J>(&consumer, count);
+        consumer.restamp_new(found, count, now);
+        drop(consumer);
+        if !self.interrupt_safe.is_empty() {
+            arch::arm_by(self.id, Slot::Deferral, arch::now() + self.bound());
+        }
+        disabled.end_without_running();
+    }
+}

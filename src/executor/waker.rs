@@ -1,0 +1,181 @@
+//! The waker of a blocked future, which allocates nothing.
+//!
+//! Each `block_on` that is under way on a core has a *call slot* there, one per
+//! nesting level. The slot holds the call's generation and whether it was
+//! woken; the waker's data word is the slot's value at the start of the call.
+//! Wakers outlive their call, so ending a call moves its slot on to the next
+//! generation, and a waker whose generation has passed finds that out by a
+//! failed compare-exchange.
+//!
+//! ```text
+//!   bit 63 … 52   51 … 8        7 … 1   0
+//!   core          generation    level   woken
+//! ```
+
+#![allow(unsafe_code)] // `RawWaker`; see the two SAFETY arguments.
+
+use core::mem::ManuallyDrop;
+use core::task::{RawWaker, RawWakerVTable, Waker};
+
+use super::per_core::{CORES, Core};
+use crate::arch;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use Ordering::{Relaxed, SeqCst};
+
+/// How deep `block_on` calls can nest on one core, each in the poll of the
+/// future of the one before.
+pub const MAX_NESTING: usize = 32;
+
+const WOKEN: u64 = 1;
+const LEVEL_SHIFT: u32 = 1;
+const LEVEL_MASK: u64 = 0x7f;
+const GENERATION: u64 = 1 << 8;
+const CORE_SHIFT: u32 = 52;
+
+const _: () = assert!(MAX_NESTING <= LEVEL_MASK as usize + 1);
+const _: () = assert!(arch::MAX_CORES <= 1 << (64 - CORE_SHIFT));
+const _: () = assert!(size_of::<*const ()>() == size_of::<u64>());
+
+/// The call slots of one core.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// The number of calls under way, which is the level of the next one.
+    level: AtomicUsize,
+    slots: [AtomicU64; MAX_NESTING],
+}
+
+impl Calls {
+    pub(crate) const fn new(core: usize) -> Self {
+        let mut slots = [const { AtomicU64::new(0) }; MAX_NESTING];
+        let mut level = 0;
+        while level < MAX_NESTING {
+            slots[level] =
+                AtomicU64::new((core as u64) << CORE_SHIFT | (level as u64) << LEVEL_SHIFT);
+            level += 1;
+        }
+        Self {
+            level: AtomicUsize::new(0),
+            slots,
+        }
+    }
+
+    /// Starts a call.
+    ///
+    /// # Panics
+    ///
+    /// Panics when calls nest deeper than [`MAX_NESTING`].
+    #[inline]
+    pub(crate) fn begin(&self) -> Call<'_> {
+        let level = self.level.load(Relaxed);
+        let Some(slot) = self.slots.get(level) else {
+            too_deep();
+        };
+        self.level.store(level + 1, Relaxed);
+        Call {
+            calls: self,
+            slot,
+            level,
+            data: slot.load(Relaxed),
+        }
+    }
+
+    /// Notes that the call whose waker holds `data` was woken.
+    ///
+    /// Returns `false` if that call is over or was already woken.
+    pub(super) fn wake(&self, data: u64) -> bool {
+        let level = (data >> LEVEL_SHIFT & LEVEL_MASK) as usize;
+        self.slots[level]
+            .compare_exchange(data, data | WOKEN, SeqCst, Relaxed)
+            .is_ok()
+    }
+
+    /// Whether the innermost call has been woken; `false` outside of any.
+    pub(crate) fn innermost_woken(&self) -> bool {
+        match self.level.load(Relaxed).checked_sub(1) {
+            Some(level) => self.slots[level].load(SeqCst) & WOKEN != 0,
+            None => false,
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn too_deep() -> ! {
+    panic!("block_on is nested more than {MAX_NESTING} calls deep");
+}
+
+/// A `block_on` that is under way; dropping it, also by unwinding, ends it.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    calls: &'a Calls,
+    slot: &'a AtomicU64,
+    level: usize,
+    data: u64,
+}
+
+impl Call<'_> {
+    /// The waker of this call. It holds no resource, so it is never dropped.
+    #[inline]
+    pub(crate) fn waker(&self) -> ManuallyDrop<Waker> {
+        let raw = raw_waker(self.data as *const ());
+        // SAFETY: the functions of `VTABLE` take any data word that was a slot
+        // value: they look its core and level up by index, allocate, free and
+        // dereference nothing through it, and are atomic, so the waker may be
+        // used from any thread.
+        ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
+    }
+
+    /// Takes the note that the call was woken.
+    pub(crate) fn take_woken(&self) -> bool {
+        self.is_woken() && self.slot.fetch_and(!WOKEN, SeqCst) & WOKEN != 0
+    }
+
+    /// Whether the call was woken.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.slot.load(SeqCst) & WOKEN != 0
+    }
+}
+
+impl Drop for Call<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Plain stores: a wake that comes in between belongs to the generation
+        // that ends here and is of no use to anybody.
+        let next = next_generation(self.data);
+        self.slot.store(next, Relaxed);
+        self.calls.level.store(self.level, Relaxed);
+    }
+}
+
+/// Moves a slot's value on by one generation, which after 2^44 calls starts
+/// again without touching the core's bits.
+#[inline]
+fn next_generation(data: u64) -> u64 {
+    const BELOW_CORE: u64 = (1 << CORE_SHIFT) - 1;
+    if arch::MAX_CORES == 1 {
+        // Core 0: nothing to protect, and stale bits above would only make
+        // the index wrong, so it is not taken from there either.
+        return data.wrapping_add(GENERATION);
+    }
+    data & !BELOW_CORE | data.wrapping_add(GENERATION) & BELOW_CORE
+}
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(raw_waker, wake, wake, no_drop);
+
+#[inline]
+fn raw_waker(data: *const ()) -> RawWaker {
+    RawWaker::new(data, &VTABLE)
+}
+
+fn no_drop(_: *const ()) {}
+
+fn wake(data: *const ()) {
+    let data = data as u64;
+    let core: &Core = if arch::MAX_CORES == 1 {
+        &CORES[0]
+    } else {
+        &CORES[(data >> CORE_SHIFT) as usize]
+    };
+    core.wake_call(data);
+}
