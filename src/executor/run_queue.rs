@@ -263,9 +263,7 @@ impl Consumer<'_> {
     /// that leaves it, and its interrupts at least the bound apart.
     pub(crate) fn restamp_new(&self, found: Collected, polled: usize, pass_start: Instant) {
         if polled >= found.leftover {
-            self.queue
-                .ready_since
-                .store(pass_start.as_nanos(), Relaxed);
+            self.queue.ready_since.store(pass_start.as_nanos(), Relaxed);
         }
     }
 }
