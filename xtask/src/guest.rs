@@ -85,10 +85,11 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`Usage`](crate::Usage) if the options contradict each other or QEMU
-    /// can be installed only by hand; otherwise if QEMU cannot be started.
+    /// [`Usage`](crate::Usage) if the options contradict each other or this
+    /// host lacks what they name; otherwise if QEMU cannot be started.
     pub fn boot(options: &Options, image: &Path) -> Result<Self> {
         options.check()?;
+        options.check_host()?;
         packages::ensure(&[packages::QEMU])?;
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = options.command(image);
@@ -181,13 +182,16 @@ impl Guest {
         self.qemu.id()
     }
 
-    /// The core's registers, as QEMU's monitor shows them.
+    /// The core's registers, as QEMU's monitor shows them, but for those of
+    /// the floating-point unit.
     ///
     /// # Errors
     ///
     /// If QEMU has ended or does not answer.
     pub fn registers(&mut self) -> Result<String> {
-        self.monitor.human("info registers")
+        let registers = self.monitor.human("info registers")?;
+        let integer = registers.split("FCW=").next().unwrap_or(&registers);
+        Ok(integer.trim().to_owned())
     }
 
     /// Takes the next output into `lines`.

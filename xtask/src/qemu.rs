@@ -235,6 +235,25 @@ impl Options {
         Ok(())
     }
 
+    /// Whether this host has what the network card is connected to.
+    ///
+    /// # Errors
+    ///
+    /// [`Usage`], if not.
+    pub fn check_host(&self) -> Result<(), Usage> {
+        match &self.net {
+            // QEMU as root would make one, which nobody has set up.
+            Net::Tap(interface) if !Path::new("/sys/class/net").join(interface).exists() => {
+                Err(Usage::new(format!("there is no interface {interface}")))
+            }
+            Net::Unix(path) if !path.exists() => {
+                let path = path.display();
+                Err(Usage::new(format!("there is no socket {path}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The command that boots `image`.
     ///
     /// The guest's console is QEMU's stdin and stdout.
@@ -382,7 +401,7 @@ mod tests {
             "-append 'log=info ip=10.0.2.15/24'",
             "'filter-dump,id=dump0,netdev=net0,file=/tmp/net.pcap'",
             " -s -S",
-            "-global virtio-net-pci.csum=off",
+            "-global 'virtio-net-pci.csum=off'",
         ] {
             assert!(line.contains(part), "{part} is not in {line}");
         }
@@ -425,6 +444,21 @@ mod tests {
             },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_interface_or_socket_is_named() {
+        let connected_to = |net| Options {
+            net,
+            ..Options::default()
+        };
+        assert!(connected_to(Net::Tap("lo".into())).check_host().is_ok());
+        for missing in [Net::Tap("no-such".into()), Net::Unix("/no-such".into())] {
+            let error = connected_to(missing)
+                .check_host()
+                .expect_err("it is missing");
+            assert!(error.to_string().contains("no-such"), "{error}");
         }
     }
 

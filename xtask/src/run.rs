@@ -47,6 +47,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     };
     let options = args.options(host_port);
     options.check()?;
+    if !args.print_qemu {
+        options.check_host()?;
+    }
     let image = image(args)?;
     if args.print_qemu {
         println!("{}", qemu::shell_quoted(&options.command(&image)));
@@ -130,7 +133,7 @@ fn report_hang<W: Write>(guest: &mut Guest, console: &mut Console<W>, timeout: D
     }
     match guest.registers() {
         Ok(registers) => {
-            eprintln!("the core's state:\n{}", registers.trim_end());
+            eprintln!("the core's state:\n{registers}");
             let address = symbols::instruction_pointer(&registers);
             let symbols = console.symbols();
             if let Some(place) = address.and_then(|address| symbols?.describe(address)) {

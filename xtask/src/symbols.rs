@@ -1,9 +1,8 @@
 //! Names and lines for addresses, from the image's debug information.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use addr2line::Loader;
+use addr2line::{Loader, Location};
 
 use crate::workspace;
 
@@ -30,34 +29,39 @@ impl Symbols {
 
     /// Where `address` is: `function at file:line`, and where that is inlined.
     pub fn describe(&self, address: u64) -> Option<String> {
-        let mut text = String::new();
+        // The last address there is has none after it, which addr2line needs.
+        address.checked_add(1)?;
+        let symbol = self.loader.find_symbol(address).map(demangled);
         let mut frames = self.loader.find_frames(address).ok()?;
+        let mut places = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
             let name = frame.function.as_ref().and_then(|f| f.demangle().ok());
-            let symbol = || self.loader.find_symbol(address);
-            if !text.is_empty() {
-                text.push_str(", inlined into ");
-            }
-            match name {
-                Some(name) => text.push_str(&name),
-                None => text.push_str(&addr2line::demangle_auto(symbol()?.into(), None)),
-            }
-            if let Some(location) = frame.location
-                && let Some(file) = location.file
-            {
-                let file = Path::new(file);
-                let file = file.strip_prefix(&self.root).unwrap_or(file);
-                // Writing to a string cannot fail.
-                let _ = write!(text, " at {}", file.display());
-                if let Some(line) = location.line {
-                    let _ = write!(text, ":{line}");
-                }
-            }
+            places.push((name.map(String::from), frame.location));
         }
-        if text.is_empty() {
-            text = addr2line::demangle_auto(self.loader.find_symbol(address)?.into(), None).into();
+        // The symbol table has the whole path of the function that all others
+        // are inlined into, and of functions without debug information.
+        match places.last_mut() {
+            Some((name, _)) => *name = symbol.or(name.take()),
+            None => places.push((Some(symbol?), None)),
         }
-        Some(text)
+        let places = places.into_iter().map(|(name, location)| {
+            let name = name.unwrap_or_else(|| "?".to_owned());
+            match location.and_then(|location| self.line(&location)) {
+                Some(line) => format!("{name} at {line}"),
+                None => name,
+            }
+        });
+        Some(places.collect::<Vec<_>>().join(", inlined into "))
+    }
+
+    /// `file:line`, from the workspace's root if it is below.
+    fn line(&self, location: &Location<'_>) -> Option<String> {
+        let file = Path::new(location.file?);
+        let file = file.strip_prefix(&self.root).unwrap_or(file).display();
+        Some(match location.line {
+            Some(line) => format!("{file}:{line}"),
+            None => file.to_string(),
+        })
     }
 
     /// Where the frame of a backtrace is.
@@ -92,6 +96,10 @@ impl Frame {
             address: u64::from_str_radix(digits, 16).ok()?,
         })
     }
+}
+
+fn demangled(symbol: &str) -> String {
+    addr2line::demangle_auto(symbol.into(), None).into()
 }
 
 /// The instruction pointer in the monitor's `info registers`.
@@ -139,7 +147,10 @@ mod tests {
         let offset = landmark as *const () as u64 - image_base();
         let base = symbols.loader.relative_address_base();
         let text = symbols.describe(base + offset).expect("a known function");
-        assert!(text.contains("landmark at xtask/src/symbols.rs:"), "{text}");
+        assert!(
+            text.contains("tests::landmark at xtask/src/symbols.rs:"),
+            "{text}"
+        );
         assert_eq!(symbols.describe(u64::MAX), None);
         assert!(landmark() > 0);
     }
