@@ -141,10 +141,13 @@ impl Cargo {
 
     /// Optimizes, but each crate by itself: whole-program optimization costs
     /// host tools minutes and brings them nothing.
+    ///
+    /// These are arguments, since tests would hand an environment on to the
+    /// kernel builds that they start.
     pub fn optimized(self) -> Self {
         self.arg("--release")
-            .env("CARGO_PROFILE_RELEASE_LTO", "off".to_owned())
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16".to_owned())
+            .pairs("--config", ["profile.release.lto='off'"])
+            .pairs("--config", ["profile.release.codegen-units=16"])
     }
 
     /// Sets a `cfg` for all crates. The build goes to a target directory of
