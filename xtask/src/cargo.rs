@@ -150,6 +150,11 @@ impl Cargo {
             .pairs("--config", ["profile.release.codegen-units=16"])
     }
 
+    /// Ends on a panic, as kernels do: binaries without `std` cannot unwind.
+    pub fn panic_abort(self) -> Self {
+        self.pairs("--config", ["profile.dev.panic='abort'"])
+    }
+
     /// Sets a `cfg` for all crates. The build goes to a target directory of
     /// its own, since other flags would rebuild everything each time.
     pub fn cfg(self, cfg: &str, target_dir: &Path) -> Self {

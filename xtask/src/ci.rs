@@ -77,6 +77,7 @@ fn steps(workspace: &Workspace) -> Vec<(&'static str, Cargo)> {
             .packages(&kernel)
             .targets("--lib")
             .targets("--bins")
+            .panic_abort()
             .cfg(KERNEL_CFG, &workspace.target_dir().join("clippy-kernel")),
     ));
     let cargo = Cargo::doc().workspace().exclude(&kernel).targets("--lib");

@@ -14,6 +14,7 @@ use crate::cargo;
 use crate::cli::{NetChoice, RunArgs};
 use crate::console::Console;
 use crate::guest::{Ending, Guest, Output};
+use crate::packages;
 use crate::qemu::{self, Options};
 use crate::symbols;
 use crate::usage::Usage;
@@ -48,7 +49,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let options = args.options(host_port);
     options.check()?;
     if !args.print_qemu {
+        // Before the build, which takes longer.
         options.check_host()?;
+        packages::ensure(&[packages::QEMU])?;
     }
     let image = image(args)?;
     if args.print_qemu {
