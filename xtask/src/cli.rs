@@ -153,7 +153,7 @@ impl RunArgs {
 /// The values of `--accel`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum AccelChoice {
-    /// Whatever [`Accel::detect`] finds.
+    /// kvm where it works well, else tcg.
     #[default]
     Auto,
     /// Hardware virtualization.

@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use crate::cargo::{self, Cargo, Profile};
@@ -78,7 +78,11 @@ impl Ring {
         };
         let mut tally = Tally::default();
         for cargo in commands {
-            tally += count_tests(&cargo)?;
+            if let Err(error) = count_tests(&cargo, &mut tally) {
+                eprintln!("error: {error:#}");
+                tally += Tally::FAILURE;
+                break;
+            }
         }
         // A ring that tests nothing must not look like one that passes.
         if tally == Tally::default() && filter.is_none() {
@@ -136,30 +140,35 @@ impl fmt::Display for Ring {
     }
 }
 
-/// Runs `cargo`, passes its output on and counts.
-fn count_tests(cargo: &Cargo) -> Result<Tally> {
+/// Runs `cargo`, passes its output on and adds its results to `tally`.
+///
+/// # Errors
+///
+/// If cargo ends without success and without naming a test that failed: the
+/// tests do not build, or one took the others down.
+fn count_tests(cargo: &Cargo, tally: &mut Tally) -> Result<()> {
     let mut child = cargo
         .command()
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start cargo")?;
     let output = BufReader::new(child.stdout.take().context("cargo has no stdout")?);
-    let mut tally = Tally::default();
+    let failed_before = tally.failed;
     let mut stdout = std::io::stdout().lock();
     for line in output.split(b'\n') {
         let line = line?;
         stdout.write_all(&line)?;
         stdout.write_all(b"\n")?;
         if let Some(result) = Tally::parse(&String::from_utf8_lossy(&line)) {
-            tally += result;
+            *tally += result;
         }
     }
     let status = child.wait()?;
-    if !status.success() && tally.failed == 0 {
-        eprintln!("error: cargo test did not get to its results: {status}");
-        tally += Tally::FAILURE;
-    }
-    Ok(tally)
+    ensure!(
+        status.success() || tally.failed > failed_before,
+        "cargo test did not get to its results: {status}"
+    );
+    Ok(())
 }
 
 /// How many tests ended how.
