@@ -44,7 +44,10 @@ fn fatal(report: fmt::Arguments<'_>, backtrace: &Backtrace) -> ! {
         print_unlocked(format_args!("in the task spawned at {location}\n"));
     }
     let time = Instant::now() - Instant::ZERO;
-    print_unlocked(format_args!("core {} after {time:?}: {state}\n", arch::core_id()));
+    print_unlocked(format_args!(
+        "core {} after {time:?}: {state}\n",
+        arch::core_id()
+    ));
     print_unlocked(format_args!("backtrace:\n{backtrace}"));
     arch::exit(STATUS)
 }

@@ -164,7 +164,12 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_and_complete() {
-        for length in [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES] {
+        for length in [
+            PIECE_BYTES - 1,
+            PIECE_BYTES,
+            PIECE_BYTES + 1,
+            5 * PIECE_BYTES,
+        ] {
             let long: String = ('a'..='z').cycle().take(length).collect();
             let pieces = pieces(&["x", &long, "y"]);
             assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES));

@@ -36,8 +36,7 @@ pub(super) fn start() {
         // SAFETY: turns on, at the address where it is.
         unsafe { base.write(value | BASE_ENABLE) };
         // SAFETY: the local APIC's registers are there, and no memory.
-        let registers =
-            unsafe { paging::map_device_memory(value & BASE_ADDRESS, REGISTERS_BYTES) };
+        let registers = unsafe { paging::map_device_memory(value & BASE_ADDRESS, REGISTERS_BYTES) };
         let registers = registers.expect("the local APIC's registers can be mapped");
         REGISTERS.store(registers.as_ptr(), Relaxed);
     }
@@ -70,7 +69,10 @@ pub(super) fn read(register: Register) -> u32 {
     match NonNull::new(REGISTERS.load(Relaxed)) {
         // SAFETY: the offset is that of a register, in the mapped page.
         Some(registers) => unsafe {
-            registers.byte_add(register.offset()).cast::<u32>().read_volatile()
+            registers
+                .byte_add(register.offset())
+                .cast::<u32>()
+                .read_volatile()
         },
         // SAFETY: without registers in memory the x2APIC mode is on, in which
         // these are the registers.
@@ -85,7 +87,10 @@ pub(super) fn write(register: Register, value: u32) {
         // SAFETY: as in `read`; what is written concerns interrupts only, whose
         // entries are all in place.
         Some(registers) => unsafe {
-            registers.byte_add(register.offset()).cast::<u32>().write_volatile(value);
+            registers
+                .byte_add(register.offset())
+                .cast::<u32>()
+                .write_volatile(value);
         },
         // SAFETY: as above.
         None => unsafe { Msr::new(register.msr()).write(value.into()) },

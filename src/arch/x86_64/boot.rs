@@ -257,7 +257,10 @@ pub(super) fn loader_structures() -> [(u64, u64); 4] {
     [
         (START_INFO.load(Relaxed).into(), size_of_val(raw) as u64),
         (raw.cmdline_paddr, text.len() as u64 + 1),
-        (raw.memmap_paddr, u64::from(raw.memmap_entries) * entry_bytes),
+        (
+            raw.memmap_paddr,
+            u64::from(raw.memmap_entries) * entry_bytes,
+        ),
         (raw.modlist_paddr, u64::from(raw.nr_modules) * module_bytes),
     ]
 }

@@ -111,7 +111,11 @@ fn look(pit: &mut Pit) -> Option<Sample> {
 }
 
 fn narrower(one: Sample, other: Sample) -> Sample {
-    if other.width() < one.width() { other } else { one }
+    if other.width() < one.width() {
+        other
+    } else {
+        one
+    }
 }
 
 /// A look at the next tick of the reference: it ticked after the clock said
@@ -126,7 +130,12 @@ fn look_once(pit: &mut Pit) -> Option<Sample> {
         let after = ticks();
         let reference = pit.latched();
         if old.is_some_and(|old| old != reference) {
-            return Some(Sample { before, after, reference, apic_timer });
+            return Some(Sample {
+                before,
+                after,
+                reference,
+                apic_timer,
+            });
         }
         (before, old) = (this, Some(reference));
     }

@@ -10,7 +10,12 @@ pub(super) fn cpuid(leaf: u32) -> CpuidResult {
     if __cpuid(range).eax >= leaf {
         __cpuid_count(leaf, 0)
     } else {
-        CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }
+        CpuidResult {
+            eax: 0,
+            ebx: 0,
+            ecx: 0,
+            edx: 0,
+        }
     }
 }
 
@@ -84,7 +89,12 @@ pub(super) fn frequencies() -> Frequencies {
     }
     // The ratio of the time-stamp counter to the crystal, and the crystal's
     // frequency, which also drives the local APIC's timer.
-    let CpuidResult { eax: denominator, ebx: numerator, ecx: crystal, .. } = cpuid(0x15);
+    let CpuidResult {
+        eax: denominator,
+        ebx: numerator,
+        ecx: crystal,
+        ..
+    } = cpuid(0x15);
     if denominator == 0 || numerator == 0 || crystal == 0 {
         return Frequencies::default();
     }

@@ -160,9 +160,35 @@ impl fmt::Display for Frame {
             }
         }
         writeln!(f)?;
-        let Self { rip, rsp, rbp, rflags, cs, ss, .. } = self;
-        let Self { rax, rbx, rcx, rdx, rsi, rdi, .. } = self;
-        let Self { r8, r9, r10, r11, r12, r13, r14, r15, .. } = self;
+        let Self {
+            rip,
+            rsp,
+            rbp,
+            rflags,
+            cs,
+            ss,
+            ..
+        } = self;
+        let Self {
+            rax,
+            rbx,
+            rcx,
+            rdx,
+            rsi,
+            rdi,
+            ..
+        } = self;
+        let Self {
+            r8,
+            r9,
+            r10,
+            r11,
+            r12,
+            r13,
+            r14,
+            r15,
+            ..
+        } = self;
         writeln!(f, "  rip {rip:016x}  rsp {rsp:016x}  rbp {rbp:016x}")?;
         writeln!(f, "  rax {rax:016x}  rbx {rbx:016x}  rcx {rcx:016x}")?;
         writeln!(f, "  rdx {rdx:016x}  rsi {rsi:016x}  rdi {rdi:016x}")?;

@@ -18,7 +18,11 @@ const MAX_STATUS: u8 = 0x6f;
 
 /// What to write for `status`; what does not fit becomes the highest that does.
 pub(super) const fn code(status: u8) -> u32 {
-    let status = if status > MAX_STATUS { MAX_STATUS } else { status };
+    let status = if status > MAX_STATUS {
+        MAX_STATUS
+    } else {
+        status
+    };
     0x10 + status as u32
 }
 

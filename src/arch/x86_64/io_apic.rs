@@ -66,18 +66,33 @@ impl IoApic {
     fn read(&mut self, register: u32) -> u32 {
         self.select(register);
         // SAFETY: the window is in the mapped registers.
-        unsafe { self.registers.byte_add(WINDOW).cast::<u32>().read_volatile() }
+        unsafe {
+            self.registers
+                .byte_add(WINDOW)
+                .cast::<u32>()
+                .read_volatile()
+        }
     }
 
     fn write(&mut self, register: u32, value: u32) {
         self.select(register);
         // SAFETY: the window is in the mapped registers; all vectors that a pin
         // can be given have entries.
-        unsafe { self.registers.byte_add(WINDOW).cast::<u32>().write_volatile(value) };
+        unsafe {
+            self.registers
+                .byte_add(WINDOW)
+                .cast::<u32>()
+                .write_volatile(value)
+        };
     }
 
     fn select(&mut self, register: u32) {
         // SAFETY: the selector is in the mapped registers.
-        unsafe { self.registers.byte_add(SELECT).cast::<u32>().write_volatile(register) };
+        unsafe {
+            self.registers
+                .byte_add(SELECT)
+                .cast::<u32>()
+                .write_volatile(register)
+        };
     }
 }

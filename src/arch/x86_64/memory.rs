@@ -61,4 +61,3 @@ pub fn start_memory() {
         unsafe { heap.claim(start, region.bytes() as usize) };
     }
 }
-

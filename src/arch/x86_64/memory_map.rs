@@ -145,7 +145,10 @@ mod tests {
 
     fn reserved(start: u64, end: u64) -> Entry {
         let kind = Kind::Reserved;
-        Entry { kind, ..ram(start, end) }
+        Entry {
+            kind,
+            ..ram(start, end)
+        }
     }
 
     fn free(map: &[Entry]) -> FreeMemory {
@@ -153,7 +156,9 @@ mod tests {
     }
 
     fn pieces(free: &FreeMemory) -> Vec<(u64, u64)> {
-        free.regions().map(|piece| (piece.start, piece.end)).collect()
+        free.regions()
+            .map(|piece| (piece.start, piece.end))
+            .collect()
     }
 
     #[test]
@@ -210,15 +215,24 @@ mod tests {
     #[test]
     fn nonsense_in_the_map_is_harmless() {
         let end = u64::MAX;
-        let free = free(&[ram(end - 10, end), ram(MIB + 1, MIB + 4000), reserved(end - 1, end)]);
+        let free = free(&[
+            ram(end - 10, end),
+            ram(MIB + 1, MIB + 4000),
+            reserved(end - 1, end),
+        ]);
         assert_eq!(free.bytes(), 0);
-        let huge = Entry { bytes: end, ..ram(MIB, MIB) };
+        let huge = Entry {
+            bytes: end,
+            ..ram(MIB, MIB)
+        };
         assert_eq!(ram_end([huge].into_iter()), end);
     }
 
     #[test]
     fn more_pieces_than_fit_are_dropped() {
-        let map: Vec<_> = (1..100).map(|i| ram(2 * i * MIB, (2 * i + 1) * MIB)).collect();
+        let map: Vec<_> = (1..100)
+            .map(|i| ram(2 * i * MIB, (2 * i + 1) * MIB))
+            .collect();
         assert_eq!(free(&map).regions().count(), MAX_REGIONS);
     }
 }

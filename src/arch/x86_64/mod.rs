@@ -168,7 +168,11 @@ pub struct CoreState {
 
 impl fmt::Display for CoreState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mask = if self.interrupts_enabled { "enabled" } else { "masked" };
+        let mask = if self.interrupts_enabled {
+            "enabled"
+        } else {
+            "masked"
+        };
         write!(f, "interrupts {mask}")?;
         let address = self.stack_pointer;
         match stacks::all().iter().find(|stack| stack.holds(address)) {

@@ -141,7 +141,11 @@ pub(super) unsafe fn protect(free: &mut FreeMemory, ram_end: u64) -> bool {
             return false;
         };
         for (page, entry) in (address..).step_by(PAGE_BYTES as usize).zip(&mut table.0) {
-            let access = if guards.contains(&page) { 0 } else { image.access(page) };
+            let access = if guards.contains(&page) {
+                0
+            } else {
+                image.access(page)
+            };
             *entry = page | access;
         }
         *entry = (&raw const *table).addr() as u64 | PRESENT | WRITABLE;
@@ -150,7 +154,10 @@ pub(super) unsafe fn protect(free: &mut FreeMemory, ram_end: u64) -> bool {
     // SAFETY: as above.
     let [pointers] = unsafe { POINTERS.get() };
     let large_pages = cpu::has_gib_pages();
-    let high = (0..).step_by(GIB as usize).zip(&mut pointers.0).skip(LOW_GIB);
+    let high = (0..)
+        .step_by(GIB as usize)
+        .zip(&mut pointers.0)
+        .skip(LOW_GIB);
     for (address, entry) in high.take_while(|&(address, _)| address < ram_end) {
         if large_pages {
             *entry = address | DATA | LARGE;

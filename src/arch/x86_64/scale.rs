@@ -21,8 +21,13 @@ impl Scale {
     /// Panics if `from_hz` is zero, or the frequencies are too far apart.
     pub(super) const fn new(from_hz: u64, to_hz: u64) -> Self {
         let multiplier = ((to_hz as u128) << SHIFT) / from_hz as u128;
-        assert!(multiplier <= u64::MAX as u128, "the frequencies are too far apart");
-        Self { multiplier: multiplier as u64 }
+        assert!(
+            multiplier <= u64::MAX as u128,
+            "the frequencies are too far apart"
+        );
+        Self {
+            multiplier: multiplier as u64,
+        }
     }
 
     /// The multiplier, to be kept in an atomic.
@@ -51,7 +56,11 @@ impl Scale {
 
 #[inline]
 const fn saturated(value: u128) -> u64 {
-    if value > u64::MAX as u128 { u64::MAX } else { value as u64 }
+    if value > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        value as u64
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +82,10 @@ mod tests {
         let (to_nanos, to_ticks) = (Scale::new(TSC_HZ, NANOS_HZ), Scale::new(NANOS_HZ, TSC_HZ));
         for nanos in [1, 2, 3, 999, 1_000_000, 123_456_789_012] {
             let back = to_nanos.floor(to_ticks.ceil(nanos) + 1);
-            assert!(back.abs_diff(nanos) <= 1 + nanos / 1_000_000_000, "{nanos}: {back}");
+            assert!(
+                back.abs_diff(nanos) <= 1 + nanos / 1_000_000_000,
+                "{nanos}: {back}"
+            );
         }
     }
 
