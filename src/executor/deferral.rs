@@ -91,7 +91,9 @@ impl Core {
         if self.parked.load(SeqCst) || self.interrupt_safe.is_empty() {
             return;
         }
-        let disabled = bottom_half::disable();
+        // Dropped in the reverse of this order, also by unwinding.
+        let _disabled = bottom_half::disable();
+        let _end = EndOfBottomHalf { core: self };
         let _attention = self.attention.scope(IN_INTERRUPT);
         self.counters.bottom_halves.add(1);
         let now = arch::now();
@@ -100,10 +102,23 @@ impl Core {
         let count = found.all().min(DEFAULT_BUDGET);
         self.poll_section::<J>(&consumer, count);
         consumer.restamp_new(found, count, now);
-        drop(consumer);
-        if !self.interrupt_safe.is_empty() {
-            arch::arm_by(self.id, Slot::Deferral, arch::now() + self.bound());
+    }
+}
+
+/// Upholds the invariant at the end of a bottom half.
+struct EndOfBottomHalf<'a> {
+    core: &'a Core,
+}
+
+impl Drop for EndOfBottomHalf<'_> {
+    fn drop(&mut self) {
+        // A timer interrupt in the bottom half does not make it drain. It is
+        // forgotten before the last look at the queue: a wake or an interrupt
+        // after that look has to find that nothing covers it.
+        bottom_half::clear_pending();
+        if !self.core.interrupt_safe.is_empty() {
+            let deadline = arch::now() + self.core.bound();
+            arch::arm_by(self.core.id, Slot::Deferral, deadline);
         }
-        disabled.end_without_running();
     }
 }
