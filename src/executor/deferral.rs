@@ -16,8 +16,8 @@ use super::DEFAULT_BUDGET;
 use super::attention::{IN_INTERRUPT, OVERDUE};
 use super::per_core::{Core, Kind};
 use super::run_queue::Job;
-use crate::arch::{self, Due, Slot};
-use crate::sync::atomic::Ordering::SeqCst;
+use crate::arch::{self, Due, Instant, Slot};
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::bottom_half;
 
 impl Core {
@@ -50,8 +50,12 @@ impl Core {
         let Some(oldest) = self.queue(kind).oldest() else {
             return;
         };
-        let deadline = oldest + self.bound();
-        if kind == Kind::Ordinary && deadline <= arch::now_on(self.id) {
+        // Arming for what the last interrupt found ready would make for two
+        // interrupts within one bound. It counts as overdue since then.
+        let last_interrupt = Instant::from_nanos(self.deferred_at_ns.load(Relaxed));
+        let deadline = oldest.max(last_interrupt) + self.bound();
+        let overdue = oldest < last_interrupt || deadline <= arch::now_on(self.id);
+        if kind == Kind::Ordinary && overdue {
             self.attention.set(OVERDUE);
         } else {
             arch::arm_by(self.id, Slot::Deferral, deadline);
@@ -63,6 +67,10 @@ impl Core {
     pub(super) fn on_timer(&self, due: Due) -> bool {
         if !due.deferral && !due.timer_queue {
             self.counters.idle_timer_interrupts.add(1);
+        }
+        if due.deferral {
+            let now = arch::now().as_nanos();
+            self.deferred_at_ns.store(now, Relaxed);
         }
         if self.parked.load(SeqCst) {
             return false; // The loop is about to run.
@@ -101,7 +109,7 @@ impl Core {
         let found = self.collect::<J>(&consumer, Kind::InterruptSafe, now);
         let count = found.all().min(DEFAULT_BUDGET);
         self.poll_section::<J>(&consumer, count);
-        consumer.restamp_new(found, count, now);
+        consumer.restamp(found, count);
     }
 }
 

@@ -64,7 +64,7 @@ impl Core {
             };
             let count = first.min(budget);
             polled += self.poll_section::<J>(&section.consumer, count);
-            section.consumer.restamp_new(found_safe, count, now);
+            section.consumer.restamp(found_safe, count);
             late_interrupt_safe = found_safe.all() - first;
             left += first - count;
         }
@@ -84,7 +84,7 @@ impl Core {
 
         let new = (found.all() - leftover).min(budget - polled);
         polled += self.poll_section::<J>(&ordinary.consumer, new);
-        ordinary.consumer.restamp_new(found, leftover + new, now);
+        ordinary.consumer.restamp(found, leftover + new);
         left += found.all() - leftover - new;
         drop(ordinary);
 

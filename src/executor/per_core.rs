@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(super) ordinary: RunQueue,
     /// The deferral bound, in nanoseconds.
     pub(super) bound_ns: AtomicU64,
+    /// When the last interrupt of the deferral came, in nanoseconds.
+    pub(super) deferred_at_ns: AtomicU64,
     /// Where the task that is being polled was spawned.
     pub(super) running: AtomicPtr<Location<'static>>,
     pub(super) counters: Counters,
@@ -68,6 +70,7 @@ macro_rules! constructor {
                 interrupt_safe: RunQueue::new(),
                 ordinary: RunQueue::new(),
                 bound_ns: AtomicU64::new($bound.as_nanos() as u64),
+                deferred_at_ns: AtomicU64::new(0),
                 running: AtomicPtr::new(core::ptr::null_mut()),
                 counters: Counters::new(),
             }

@@ -90,6 +90,8 @@ pub(crate) struct Collected {
     pub(crate) leftover: usize,
     /// Newly woken.
     pub(crate) new: usize,
+    /// When the first of the newly woken was woken.
+    pub(crate) new_since: Instant,
 }
 
 macro_rules! constructor {
@@ -193,7 +195,11 @@ impl Consumer<'_> {
         let leftover = queue.ready.load(Relaxed);
         let last = queue.incoming.swap(END, AcqRel);
         if last == END {
-            return Collected { leftover, new: 0 };
+            return Collected {
+                leftover,
+                new: 0,
+                new_since: Instant::MAX,
+            };
         }
         // Read after the swap: it belongs to what was swapped out, or to a
         // later push, which can only make it later by the time in between.
@@ -221,7 +227,11 @@ impl Consumer<'_> {
         }
         queue.tail.store(last, Relaxed);
         queue.ready.store(leftover + new, Relaxed);
-        Collected { leftover, new }
+        Collected {
+            leftover,
+            new,
+            new_since: Instant::from_nanos(since),
+        }
     }
 
     /// Takes the first ready job.
@@ -255,17 +265,12 @@ impl Consumer<'_> {
         unsafe { J::spawned_at(raw) }
     }
 
-    /// Restamps what a pass that began at `pass_start` leaves, having polled
-    /// `polled` of those it `found`: once no older leftover remains, what is
-    /// left counts as ready since the start of the pass.
-    ///
-    /// So a deferral deadline never lies less than the bound after the pass
-    /// that leaves it, and its interrupts at least the bound apart.
-    pub(crate) fn restamp_new(&self, found: Collected, polled: usize, pass_start: Instant) {
+    /// Restamps what a pass leaves, having polled `polled` of those it `found`:
+    /// once no older leftover remains, it is those that were newly woken.
+    pub(crate) fn restamp(&self, found: Collected, polled: usize) {
         if polled >= found.leftover {
-            self.queue
-                .ready_since
-                .store(pass_start.as_nanos(), Relaxed);
+            let since = found.new_since.as_nanos();
+            self.queue.ready_since.store(since, Relaxed);
         }
     }
 }
