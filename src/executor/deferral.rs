@@ -106,9 +106,11 @@ impl Core {
         self.counters.bottom_halves.add(1);
         let now = arch::now();
         let consumer = self.interrupt_safe.consume();
-        let found = self.collect::<J>(&consumer, Kind::InterruptSafe, now);
+        // It may be on top of a pass, for which these tasks come too late.
+        let next_pass = self.last_pass.load(Relaxed) + 1;
+        let found = self.collect::<J>(&consumer, Kind::InterruptSafe, next_pass, now);
         let count = found.all().min(DEFAULT_BUDGET);
-        self.poll_section::<J>(&consumer, count);
+        self.poll_section::<J>(&consumer, count, next_pass);
         consumer.restamp(found, count);
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Core {
     pub(super) parked: AtomicBool,
     pub(super) interrupt_safe: RunQueue,
     pub(super) ordinary: RunQueue,
+    /// The number of the last pass that started.
+    pub(super) last_pass: AtomicU64,
     /// The deferral bound, in nanoseconds.
     pub(super) bound_ns: AtomicU64,
     /// When the last interrupt of the deferral came, in nanoseconds.
@@ -69,6 +71,7 @@ macro_rules! constructor {
                 parked: AtomicBool::new(false),
                 interrupt_safe: RunQueue::new(),
                 ordinary: RunQueue::new(),
+                last_pass: AtomicU64::new(0),
                 bound_ns: AtomicU64::new($bound.as_nanos() as u64),
                 deferred_at_ns: AtomicU64::new(0),
                 running: AtomicPtr::new(core::ptr::null_mut()),

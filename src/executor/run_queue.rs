@@ -44,7 +44,7 @@ pub(crate) unsafe trait Job: Sized {
     ///
     /// `raw` comes from `into_raw` and was not taken back; the reference is not
     /// used after it was.
-    unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()>;
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link;
 
     /// Where the job was spawned, if that is known.
     ///
@@ -55,6 +55,24 @@ pub(crate) unsafe trait Job: Sized {
 
     /// Polls the job once.
     fn run(self);
+}
+
+/// What a job carries for the queue.
+#[derive(Debug)]
+pub(crate) struct Link {
+    next: AtomicPtr<()>,
+    /// The number of the pass that found the job ready.
+    found_by: AtomicU64,
+}
+
+impl Link {
+    /// The link of a job that is in no queue.
+    pub(crate) fn new() -> Self {
+        Self {
+            next: AtomicPtr::new(END),
+            found_by: AtomicU64::new(0),
+        }
+    }
 }
 
 /// The end of a list.
@@ -136,7 +154,7 @@ impl RunQueue {
         // visible to the consumer.
         let link = unsafe { J::link(raw) };
         loop {
-            link.store(head, Relaxed);
+            link.next.store(head, Relaxed);
             match self
                 .incoming
                 .compare_exchange_weak(head, raw.as_ptr(), SeqCst, Relaxed)
@@ -189,8 +207,9 @@ pub(crate) struct Consumer<'a> {
 }
 
 impl Consumer<'_> {
-    /// Moves what was woken since to the end of the ready list.
-    pub(crate) fn collect<J: Job>(&self) -> Collected {
+    /// Moves what was woken since to the end of the ready list, as found by
+    /// the pass of number `pass`.
+    pub(crate) fn collect<J: Job>(&self, pass: u64) -> Collected {
         let queue = self.queue;
         let leftover = queue.ready.load(Relaxed);
         let last = queue.incoming.swap(END, AcqRel);
@@ -211,15 +230,16 @@ impl Consumer<'_> {
             // SAFETY: the list from `last` on was pushed by `push` and is now
             // this consumer's alone; each job is still given up.
             let link = unsafe { J::link(raw) };
-            next = link.load(Relaxed);
-            link.store(first, Relaxed);
+            next = link.next.load(Relaxed);
+            link.next.store(first, Relaxed);
+            link.found_by.store(pass, Relaxed);
             first = raw.as_ptr();
             new += 1;
         }
 
         match NonNull::new(queue.tail.load(Relaxed)) {
             // SAFETY: the tail of the ready list is still given up.
-            Some(tail) => unsafe { J::link(tail) }.store(first, Relaxed),
+            Some(tail) => unsafe { J::link(tail) }.next.store(first, Relaxed),
             None => {
                 queue.head.store(first, Relaxed);
                 queue.ready_since.store(since, Relaxed);
@@ -240,7 +260,7 @@ impl Consumer<'_> {
         let raw = NonNull::new(queue.head.load(Relaxed))?;
         // SAFETY: the ready list is this consumer's alone, and its jobs are
         // still given up.
-        let next = unsafe { J::link(raw) }.load(Relaxed);
+        let next = unsafe { J::link(raw) }.next.load(Relaxed);
         queue.head.store(next, Relaxed);
         if next == END {
             queue.tail.store(END, Relaxed);
@@ -248,6 +268,14 @@ impl Consumer<'_> {
         queue.ready.store(queue.ready.load(Relaxed) - 1, Relaxed);
         // SAFETY: unlinked above, so this is the only time it is taken back.
         Some(unsafe { J::from_raw(raw) })
+    }
+
+    /// The number of the pass that found the first ready job.
+    pub(crate) fn first_found_by<J: Job>(&self) -> Option<u64> {
+        let raw = NonNull::new(self.queue.head.load(Relaxed))?;
+        // SAFETY: the ready list is this consumer's alone, and its jobs are
+        // still given up.
+        Some(unsafe { J::link(raw) }.found_by.load(Relaxed))
     }
 
     /// Since when the first ready job has been ready.
