@@ -289,7 +289,6 @@ pub struct RawInterruptMutex {
 
 // SAFETY: exclusion is that of the inner lock; the mask only adds to it.
 unsafe impl lock_api::RawMutex for RawInterruptMutex {
-    #[expect(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self {
         lock: <hermit_sync::RawSpinMutex as lock_api::RawMutex>::INIT,
         was_masked: core::sync::atomic::AtomicBool::new(false),

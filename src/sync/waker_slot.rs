@@ -1,7 +1,6 @@
 //! A place for one waker that interrupt handlers may wake.
 
 use core::fmt;
-use core::mem;
 use core::task::Waker;
 
 use super::InterruptMutex;
@@ -75,7 +74,7 @@ impl WakerSlot {
             // The registration that refilled the slot has emptied this place.
             &mut wakers.retired
         };
-        let unplaced = mem::replace(place, Some(waker));
+        let unplaced = place.replace(waker);
         drop(wakers);
         drop(unplaced);
     }
