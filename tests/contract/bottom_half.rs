@@ -198,6 +198,34 @@ fn a_future_woken_in_the_bottom_half_is_polled_after_the_pass_under_way() {
     });
 }
 
+#[test]
+fn what_a_bottom_half_finds_on_top_of_a_pass_waits_for_the_next_pass() {
+    on_core(|| {
+        let trace = Trace::new();
+        trace.spawn("first", 1);
+        let inner = trace.clone();
+        trace.spawn_doing("computes", move || {
+            for _ in 0..DEFAULT_BUDGET {
+                inner.spawn_safe("woken meanwhile", 1);
+            }
+            advance(D);
+            let polled = inner.take_counts(["safe", "woken meanwhile"]);
+            assert_eq!(polled, [1, DEFAULT_BUDGET - 1]);
+        });
+        // Leaves the ordinary task that computes, so that it comes before the
+        // interrupt-safe one, which a bottom half then polls on top of it.
+        let _ = pass(1);
+        trace.spawn_safe("safe", 1);
+        arch::set_deadline(Slot::Deferral, Some(arch::now() + D));
+        let second = pass(DEFAULT_BUDGET);
+        assert!(trace.take().is_empty());
+        assert_eq!((second.polled, second.left), (1, 0));
+        let third = pass(DEFAULT_BUDGET);
+        assert_eq!(third.polled, 1);
+        assert_eq!(trace.take(), ["woken meanwhile"]);
+    });
+}
+
 // ---- held off -------------------------------------------------------------
 
 #[test]

@@ -80,7 +80,11 @@ fn spawn(trace: &Trace, kind: Kind, name: &str, polls: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn passes_poll_in_the_order_of_the_model(
