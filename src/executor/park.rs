@@ -1,5 +1,7 @@
 //! Parking: halting the core until an interrupt brings something to do.
 
+use core::mem;
+
 use super::misuse;
 use super::per_core::{Core, Kind};
 use crate::arch;
@@ -26,7 +28,9 @@ impl Core {
             return Park::NotIdle;
         }
         self.counters.halts.add(1);
+        let unpark = UnparkOnUnwind { core: self };
         arch::wait_for_interrupt(mask);
+        mem::forget(unpark);
         Park::Halted
     }
 
@@ -53,6 +57,17 @@ impl Core {
         if !arch::is_current_core(self.id) {
             arch::notify(self.id);
         }
+    }
+}
+
+/// Ends the park if an interrupt handler unwinds out of the halt.
+struct UnparkOnUnwind<'a> {
+    core: &'a Core,
+}
+
+impl Drop for UnparkOnUnwind<'_> {
+    fn drop(&mut self) {
+        self.core.end_park();
     }
 }
 

@@ -38,8 +38,12 @@ pub(crate) struct Core {
     pub(super) parked: AtomicBool,
     pub(super) interrupt_safe: RunQueue,
     pub(super) ordinary: RunQueue,
+    /// The number of the last pass that started.
+    pub(super) last_pass: AtomicU64,
     /// The deferral bound, in nanoseconds.
     pub(super) bound_ns: AtomicU64,
+    /// When the last interrupt of the deferral came, in nanoseconds.
+    pub(super) deferred_at_ns: AtomicU64,
     /// Where the task that is being polled was spawned.
     pub(super) running: AtomicPtr<Location<'static>>,
     pub(super) counters: Counters,
@@ -67,7 +71,9 @@ macro_rules! constructor {
                 parked: AtomicBool::new(false),
                 interrupt_safe: RunQueue::new(),
                 ordinary: RunQueue::new(),
+                last_pass: AtomicU64::new(0),
                 bound_ns: AtomicU64::new($bound.as_nanos() as u64),
+                deferred_at_ns: AtomicU64::new(0),
                 running: AtomicPtr::new(core::ptr::null_mut()),
                 counters: Counters::new(),
             }
