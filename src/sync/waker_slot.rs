@@ -1,10 +1,10 @@
 //! A place for one waker that interrupt handlers may wake.
 
 use core::fmt;
-use core::mem;
 use core::task::Waker;
 
 use super::InterruptMutex;
+use super::atomic::const_fn;
 
 /// Holds the waker of whoever waits for an event, for an interrupt to wake.
 ///
@@ -30,13 +30,15 @@ struct Wakers {
 }
 
 impl WakerSlot {
-    /// An empty slot.
-    pub const fn new() -> Self {
-        Self {
-            wakers: InterruptMutex::new(Wakers {
-                current: None,
-                retired: None,
-            }),
+    const_fn! {
+        /// An empty slot.
+        pub const fn new() -> Self {
+            Self {
+                wakers: InterruptMutex::new(Wakers {
+                    current: None,
+                    retired: None,
+                }),
+            }
         }
     }
 
@@ -75,7 +77,7 @@ impl WakerSlot {
             // The registration that refilled the slot has emptied this place.
             &mut wakers.retired
         };
-        let unplaced = mem::replace(place, Some(waker));
+        let unplaced = place.replace(waker);
         drop(wakers);
         drop(unplaced);
     }
