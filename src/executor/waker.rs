@@ -93,9 +93,17 @@ impl Calls {
     /// Returns `false` if that call is over or was already woken.
     pub(super) fn wake(&self, data: u64) -> bool {
         let level = (data >> LEVEL_SHIFT & LEVEL_MASK) as usize;
-        self.slots[level]
-            .compare_exchange(data, data | WOKEN, SeqCst, Relaxed)
-            .is_ok()
+        let woken = data | WOKEN;
+        let mut current = data;
+        loop {
+            // A note that is there already is written again: only then does
+            // whoever takes it see what came before this wake.
+            match self.slots[level].compare_exchange(current, woken, SeqCst, Relaxed) {
+                Ok(before) => return before == data,
+                Err(actual) if actual == data || actual == woken => current = actual,
+                Err(_) => return false,
+            }
+        }
     }
 
     /// Whether the innermost call has been woken; `false` outside of any.
