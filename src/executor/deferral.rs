@@ -42,7 +42,7 @@ impl Core {
     pub(super) fn uphold(&self, kind: Kind) {
         let covered = match kind {
             Kind::Ordinary => self.attention.get() & OVERDUE != 0,
-            Kind::InterruptSafe => bottom_half::is_pending(),
+            Kind::InterruptSafe => bottom_half::is_pending(self.id),
         };
         if covered {
             return;

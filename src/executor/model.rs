@@ -154,7 +154,7 @@ fn assert_deferral() {
     let armed = arch::deadline(Slot::Deferral).is_some();
     let overdue = core().attention.get() & OVERDUE != 0;
     assert!(core().ordinary.is_empty() || armed || overdue);
-    let held_off = bottom_half::is_disabled() && bottom_half::is_pending();
+    let held_off = bottom_half::is_disabled() && bottom_half::is_pending(0);
     assert!(core().interrupt_safe.is_empty() || armed || held_off);
 }
 

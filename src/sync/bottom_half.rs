@@ -73,9 +73,10 @@ pub(crate) fn set_pending() {
     this_core().pending.store(true, Relaxed);
 }
 
-/// Whether a bottom half waits for the end of the section that holds it off.
-pub(crate) fn is_pending() -> bool {
-    this_core().pending.load(Relaxed)
+/// Whether core `id`'s bottom half waits for the end of the section that holds
+/// it off.
+pub(crate) fn is_pending(id: usize) -> bool {
+    CORES[id].pending.load(Relaxed)
 }
 
 impl Disabled {
