@@ -358,6 +358,25 @@ fn model_park_end_upholds_the_deferral_after_an_interrupt() {
     }
 }
 
+/// A task woken by another core, and the call woken by an interrupt, at once.
+#[test]
+fn model_park_ends_whichever_wake_comes_first() {
+    check_bounded(3, || {
+        let log = Log::default();
+        let call = core().calls.begin();
+        let waker = Waker::clone(&call.waker());
+        let device = machine::interrupt(move || waker.wake());
+        let job = TestJob::noting(1, &log);
+        let other = thread::spawn(|| core().schedule(Ordinary, job));
+        core().wait_until_woken::<TestJob>(&call);
+        other.join().unwrap();
+        device.join().unwrap();
+        assert_deferral();
+        drain();
+        assert_eq!(log.names(), [1]);
+    });
+}
+
 // ---- the calls' slots -----------------------------------------------------
 
 /// A waker of an earlier call wakes no later one, also if it comes while one
@@ -399,7 +418,7 @@ fn model_call_wake_survives_a_stale_waker() {
 /// The wake of an outer call is kept while an inner one runs and ends.
 #[test]
 fn model_call_keeps_the_outer_wake() {
-    check_bounded(2, || {
+    check_bounded(3, || {
         let outer = core().calls.begin();
         let waker = Waker::clone(&outer.waker());
         let other = thread::spawn(move || waker.wake());
@@ -418,7 +437,7 @@ fn model_call_keeps_the_outer_wake() {
 /// wake that found the first one not yet taken.
 #[test]
 fn model_call_wake_publishes_what_came_before() {
-    check(|| {
+    check_bounded(3, || {
         let call = core().calls.begin();
         let waker = Waker::clone(&call.waker());
         let event = loom::sync::Arc::new(AtomicU32::new(0));
@@ -459,7 +478,7 @@ fn defer(kind: Kind, disturb: impl FnOnce(TestJob) -> Vec<thread::JoinHandle<()>
 /// A timer interrupt and the wake of an ordinary task from another.
 #[test]
 fn model_deferral_of_ordinary_tasks_with_interrupts() {
-    check_bounded(2, || {
+    check_bounded(3, || {
         defer(Ordinary, |job| {
             let timer = machine::timer_interrupt();
             let device = machine::interrupt(|| core().schedule(Ordinary, job));
@@ -472,7 +491,7 @@ fn model_deferral_of_ordinary_tasks_with_interrupts() {
 /// task from another.
 #[test]
 fn model_deferral_of_interrupt_safe_tasks_with_interrupts() {
-    check_bounded(2, || {
+    check_bounded(3, || {
         defer(InterruptSafe, |job| {
             let timer = machine::timer_interrupt();
             let device = machine::interrupt(|| core().schedule(InterruptSafe, job));
@@ -485,7 +504,7 @@ fn model_deferral_of_interrupt_safe_tasks_with_interrupts() {
 #[test]
 fn model_deferral_with_another_core() {
     for kind in [Ordinary, InterruptSafe] {
-        check_bounded(2, move || {
+        check_bounded(3, move || {
             defer(kind, |job| {
                 let timer = machine::timer_interrupt();
                 let other = thread::spawn(move || core().schedule(kind, job));
@@ -498,7 +517,7 @@ fn model_deferral_with_another_core() {
 /// A bottom half that a section holds off runs at the section's end.
 #[test]
 fn model_deferral_runs_a_held_off_bottom_half() {
-    check_bounded(2, || {
+    check_bounded(3, || {
         let log = Log::default();
         let in_interrupt = log.clone();
         let device = machine::interrupt(move || {
