@@ -58,6 +58,8 @@ loom::thread_local! {
     static MASKED: Cell<bool> = Cell::new(false);
     /// Those that have not been taken yet.
     static INTERRUPTS: RefCell<Vec<Interrupt>> = RefCell::new(Vec::new());
+    /// Whether the timer interrupt that is being taken wants the bottom half.
+    static BOTTOM_HALF: Cell<bool> = Cell::new(false);
 }
 
 fn masked() -> bool {
@@ -245,7 +247,7 @@ fn deliver() -> bool {
             (handlers.leave)(saved);
         }
         set_masked(false);
-        if MACHINE_TIMER.with(|due| due.replace(false)) {
+        if BOTTOM_HALF.with(|wanted| wanted.replace(false)) {
             run_bottom_half();
         }
         delivered = true;
@@ -274,11 +276,6 @@ fn is_any_raised() -> bool {
         let raised = |interrupt: &Interrupt| interrupt.line.load(Relaxed);
         interrupts.borrow().iter().any(raised)
     })
-}
-
-loom::thread_local! {
-    /// Whether the timer interrupt that is being taken wants the bottom half.
-    static MACHINE_TIMER: Cell<bool> = Cell::new(false);
 }
 
 // ---- what models drive ----------------------------------------------------
@@ -319,7 +316,7 @@ pub fn timer_interrupt() -> JoinHandle<()> {
         drop(deadlines);
         if let Some(handlers) = MACHINE.handlers.get() {
             let bottom_half = (handlers.timer)(due);
-            MACHINE_TIMER.with(|cell| cell.set(bottom_half));
+            BOTTOM_HALF.with(|wanted| wanted.set(bottom_half));
         }
         let _ = MACHINE.deadlines.lock().reprogram();
     })
