@@ -50,23 +50,23 @@ mod x86_64 {
 }
 
 #[cfg(firstpoll_loom)]
-pub(crate) mod model;
+pub mod model;
 #[cfg(firstpoll_loom)]
 use model as imp;
 
 use core::fmt;
 
 pub use deadlines::{Due, Slot};
-pub use imp::{
-    InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_current_core,
-    mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline, set_handlers,
-    wait_for_interrupt,
-};
 #[cfg(not(firstpoll_loom))]
 pub use imp::{
     Backtrace, ConsolePort, command_line, core_state, enable_interrupts, exit, interrupt_counts,
     map_device_memory, memory, pci_read, pci_write, random, register_irq, start_clock,
     start_interrupts, start_memory, start_traps,
+};
+pub use imp::{
+    InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_current_core,
+    mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline, set_handlers,
+    wait_for_interrupt,
 };
 pub use instant::Instant;
 
