@@ -10,7 +10,6 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::task::Poll;
 
 use firstpoll::arch::{self, IrqError, register_irq};
-use firstpoll::executor;
 use firstpoll::runtime::Runtime;
 use firstpoll::sync::WakerSlot;
 use firstpoll::time::{Duration, sleep};
@@ -63,7 +62,6 @@ fn main(_: Runtime) {
     }
     println!("device_interrupts {}", arch::interrupt_counts().device);
     println!("spurious_interrupts {}", arch::interrupt_counts().spurious);
-    println!("polls {}", executor::stats().polls);
 }
 
 /// Lets the serial port interrupt.
