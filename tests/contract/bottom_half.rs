@@ -163,11 +163,13 @@ fn it_does_not_run_on_top_of_itself() {
         let inner = trace.clone();
         trace.spawn_safe_doing("slow", move || {
             inner.spawn_safe("woken meanwhile", 1);
+            arch::set_deadline(Slot::TimerQueue, Some(arch::now() + D));
             advance(3 * D);
             inner.log("slow ends");
         });
         advance(D);
         assert_eq!(trace.take(), ["slow", "slow ends"]);
+        assert_eq!(timer_interrupts(), 2);
         assert_eq!(stats().bottom_halves, 1);
         assert_eq!(deferral(), Some(5 * D));
     });

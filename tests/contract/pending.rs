@@ -73,6 +73,7 @@ fn leftovers_alone_make_for_another_pass() {
         }
         let done = signal.clone();
         trace.spawn_doing("last", move || done.set());
+        trace.at_halts([]);
         block_on(signal.wait(&trace, "f"));
         assert_eq!(
             trace.take_counts(["f", "task", "last"]),

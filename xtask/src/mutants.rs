@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail, ensure};
 const PATCHES: &str = "tests/mutants";
 
 /// How long one test may take; a mutant that hangs has failed it.
-const TEST_LIMIT: Duration = Duration::from_secs(90);
+const TEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Applies each mutant whose name contains `filter` and runs the tests that
 /// must fail then. `root` is the root of the workspace.
