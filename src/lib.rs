@@ -24,6 +24,8 @@ pub mod executor;
 #[cfg(not(firstpoll_loom))]
 pub mod runtime;
 pub mod sync;
+#[cfg(not(firstpoll_loom))]
+pub mod time;
 
 #[cfg(not(firstpoll_loom))]
 pub use executor::{block_on, spawn, yield_now};

@@ -100,9 +100,7 @@ impl Deadlines {
     /// is armed that it is not already programmed for.
     #[must_use]
     pub(super) fn reprogram(&self) -> Option<Instant> {
-        let sooner = self.slots[0]
-            .load(Relaxed)
-            .min(self.slots[1].load(Relaxed));
+        let sooner = self.slots[0].load(Relaxed).min(self.slots[1].load(Relaxed));
         if sooner < self.programmed.load(Relaxed) {
             self.programmed.store(sooner, Relaxed);
             return armed(sooner);

@@ -115,7 +115,10 @@ pub fn core_id() -> usize {
 #[cold]
 fn become_core() -> usize {
     let id = NEXT_CORE.fetch_add(1, Relaxed);
-    assert!(id < MAX_CORES, "more than {MAX_CORES} threads have used the executor");
+    assert!(
+        id < MAX_CORES,
+        "more than {MAX_CORES} threads have used the executor"
+    );
     CORE.set(id);
     id
 }
@@ -147,7 +150,11 @@ pub fn set_handlers(handlers: &'static Handlers) {
 pub fn arm_by(id: usize, slot: Slot, deadline: Instant) {
     let core = &CORES[id];
     let _guard = core.lock();
-    if core.deadlines.get(slot).is_none_or(|armed| deadline < armed) {
+    if core
+        .deadlines
+        .get(slot)
+        .is_none_or(|armed| deadline < armed)
+    {
         program(core, slot, Some(deadline));
     }
 }
@@ -329,9 +336,9 @@ unsafe impl lock_api::RawMutex for RawInterruptMutex {
 fn deliver() -> bool {
     let mut delivered = false;
     while !MASKED.get() {
-        if let Some(handler) = PENDING.with_borrow_mut(|pending| {
-            (!pending.is_empty()).then(|| pending.remove(0))
-        }) {
+        if let Some(handler) =
+            PENDING.with_borrow_mut(|pending| (!pending.is_empty()).then(|| pending.remove(0)))
+        {
             in_interrupt(handler);
         } else if !timer_interrupt_if_due() {
             break;
@@ -416,7 +423,8 @@ pub fn advance(duration: Duration) {
     while !MASKED.get() {
         match core.deadlines.programmed() {
             Some(deadline) if deadline <= end => {
-                core.clock.store(core.now().max(deadline).as_nanos(), SeqCst);
+                core.clock
+                    .store(core.now().max(deadline).as_nanos(), SeqCst);
                 deliver();
             }
             _ => break,

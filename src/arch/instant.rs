@@ -20,6 +20,20 @@ impl Instant {
     /// The end of time; as a deadline it never expires.
     pub const MAX: Self = Self { nanos: u64::MAX };
 
+    /// The time on the calling core's clock.
+    #[cfg(not(firstpoll_loom))]
+    #[inline]
+    pub fn now() -> Self {
+        super::now()
+    }
+
+    /// The time since this instant, or zero if it lies ahead.
+    #[cfg(not(firstpoll_loom))]
+    #[inline]
+    pub fn elapsed(self) -> Duration {
+        Self::now() - self
+    }
+
     /// The instant that lies `nanos` nanoseconds after the start of the clock.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {

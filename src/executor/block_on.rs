@@ -101,6 +101,7 @@ fn wait<F: Future>(
         misuse::check(core, "block_on");
         wait_until_woken(core, call);
         if let Poll::Ready(output) = future.as_mut().poll(context) {
+            call.retire_wakers();
             if core.attention.get() != 0 {
                 before_return(core);
             }
@@ -170,8 +171,10 @@ pub fn blocking<R>(body: impl FnOnce(&Blocked<'_>) -> R) -> R {
     let core = Core::current();
     let call = core.calls.begin();
     let waker: ManuallyDrop<Waker> = call.waker();
-    body(&Blocked {
+    let result = body(&Blocked {
         call: &call,
         waker: &waker,
-    })
+    });
+    call.retire_wakers();
+    result
 }

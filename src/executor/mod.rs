@@ -34,9 +34,9 @@ mod waker;
 
 #[cfg(not(firstpoll_loom))]
 pub use block_on::{Blocked, block_on, blocking, pass};
+pub use park::Park;
 #[cfg(not(firstpoll_loom))]
 pub use park::park;
-pub use park::Park;
 pub use pass::{Pass, Work};
 #[cfg(not(firstpoll_loom))]
 pub use stats::stats;

@@ -211,8 +211,11 @@ where
     };
     // SAFETY: future and schedule function are `'static`; the rest is this
     // function's contract.
-    let (runnable, task) =
-        unsafe { Builder::new().metadata(meta).spawn_unchecked(|_| future, schedule) };
+    let (runnable, task) = unsafe {
+        Builder::new()
+            .metadata(meta)
+            .spawn_unchecked(|_| future, schedule)
+    };
     runnable.schedule();
     JoinHandle { task }
 }

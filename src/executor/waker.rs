@@ -2,10 +2,13 @@
 //!
 //! Each `block_on` that is under way on a core has a *call slot* there, one per
 //! nesting level. The slot holds the call's generation and whether it was
-//! woken; the waker's data word is the slot's value at the start of the call.
-//! Wakers outlive their call, so ending a call moves its slot on to the next
-//! generation, and a waker whose generation has passed finds that out by a
-//! failed compare-exchange.
+//! woken; the waker's data word names core, level and generation.
+//!
+//! Wakers outlive their call. A call that has waited moves its slot on to the
+//! next generation when it ends, and a waker whose generation has passed does
+//! nothing. A call that was ready at once saves itself that store: should its
+//! future have kept the waker, and should that fire later, it costs the next
+//! call one spurious poll.
 //!
 //! ```text
 //!   bit 63 … 52   51 … 8        7 … 1   0
@@ -85,9 +88,15 @@ impl Calls {
     /// Returns `false` if that call is over or was already woken.
     pub(super) fn wake(&self, data: u64) -> bool {
         let level = (data >> LEVEL_SHIFT & LEVEL_MASK) as usize;
-        self.slots[level]
-            .compare_exchange(data, data | WOKEN, SeqCst, Relaxed)
-            .is_ok()
+        let slot = &self.slots[level];
+        let mut value = slot.load(Relaxed);
+        while (value ^ data) & !WOKEN == 0 && value & WOKEN == 0 {
+            match slot.compare_exchange_weak(value, value | WOKEN, SeqCst, Relaxed) {
+                Ok(_) => return true,
+                Err(actual) => value = actual,
+            }
+        }
+        false
     }
 
     /// Whether the innermost call has been woken; `false` outside of any.
@@ -106,6 +115,8 @@ fn too_deep() -> ! {
 }
 
 /// A `block_on` that is under way; dropping it, also by unwinding, ends it.
+///
+/// Calls end in the reverse order of their beginnings.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     calls: &'a Calls,
@@ -128,22 +139,20 @@ impl Call<'_> {
 
     /// Takes the note that the call was woken.
     pub(crate) fn take_woken(&self) -> bool {
-        self.is_woken() && self.slot.fetch_and(!WOKEN, SeqCst) & WOKEN != 0
+        self.slot.load(SeqCst) & WOKEN != 0 && self.slot.fetch_and(!WOKEN, SeqCst) & WOKEN != 0
     }
 
-    /// Whether the call was woken.
-    pub(crate) fn is_woken(&self) -> bool {
-        self.slot.load(SeqCst) & WOKEN != 0
+    /// Makes the call's wakers stale, at the end of a call that has waited.
+    pub(crate) fn retire_wakers(&self) {
+        // A plain store: a wake that comes in between belongs to the generation
+        // that ends here and is of no use to anybody.
+        self.slot.store(next_generation(self.data), Relaxed);
     }
 }
 
 impl Drop for Call<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Plain stores: a wake that comes in between belongs to the generation
-        // that ends here and is of no use to anybody.
-        let next = next_generation(self.data);
-        self.slot.store(next, Relaxed);
         self.calls.level.store(self.level, Relaxed);
     }
 }
@@ -153,11 +162,7 @@ impl Drop for Call<'_> {
 #[inline]
 fn next_generation(data: u64) -> u64 {
     const BELOW_CORE: u64 = (1 << CORE_SHIFT) - 1;
-    if arch::MAX_CORES == 1 {
-        // Core 0: nothing to protect, and stale bits above would only make
-        // the index wrong, so it is not taken from there either.
-        return data.wrapping_add(GENERATION);
-    }
+    let data = data & !WOKEN;
     data & !BELOW_CORE | data.wrapping_add(GENERATION) & BELOW_CORE
 }
 
