@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use firstpoll::arch::host::{self, advance, timer_interrupts};
+use firstpoll::arch::host::{self, advance};
 use firstpoll::arch::{self, Instant, Slot};
 use firstpoll::block_on;
-use firstpoll::executor::{DEFAULT_BUDGET, pass, set_deferral_bound, stats};
+use firstpoll::executor::{DEFAULT_BUDGET, pass, set_deferral_bound};
 
-use crate::trace::{D, FOREVER, START, Signal, Trace, deferral, on_core, panic_of};
+use crate::trace::{
+    D, FOREVER, START, Signal, Trace, deferral, on_core, panic_of, stats, timer_interrupts,
+};
 
 // ---- where the invariant is upheld ----------------------------------------
 

@@ -7,12 +7,12 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 use std::{panic, thread};
 
-use firstpoll::arch::host::{self, timer_interrupts};
-use firstpoll::executor::{current_task, stats};
+use firstpoll::arch::host::{self};
+use firstpoll::executor::current_task;
 use firstpoll::runtime;
 use firstpoll::{block_on, spawn};
 
-use crate::trace::{FOREVER, Signal, Trace, on_core, panic_of};
+use crate::trace::{FOREVER, Signal, Trace, on_core, panic_of, stats, timer_interrupts};
 
 /// X2: with no interrupt source but the deferral, every task gets all its polls,
 /// and only then does the core halt.
