@@ -2,8 +2,13 @@
 
 use core::mem;
 
+use super::DEFAULT_BUDGET;
+#[cfg(not(firstpoll_loom))]
 use super::misuse;
+use super::pass::Work;
 use super::per_core::{Core, Kind};
+use super::run_queue::Job;
+use super::waker::Call;
 use crate::arch;
 use crate::sync::atomic::Ordering::SeqCst;
 
@@ -17,6 +22,22 @@ pub enum Park {
 }
 
 impl Core {
+    /// Runs passes until `call` is woken, at least one; parks while no task is
+    /// ready.
+    pub(super) fn wait_until_woken<J: Job>(&self, call: &Call<'_>) {
+        let mut pass = self.pass::<J>(DEFAULT_BUDGET);
+        while !call.take_woken() {
+            if pass.work == Work::None {
+                self.begin_park();
+                if call.take_woken() {
+                    break;
+                }
+            }
+            pass = self.pass::<J>(DEFAULT_BUDGET);
+        }
+        self.end_park();
+    }
+
     /// Halts unless there is something to do. The core stays parked after this:
     /// the caller starts a pass or calls [`Core::end_park`].
     pub(super) fn begin_park(&self) -> Park {

@@ -3,15 +3,13 @@
 use core::panic::Location;
 use core::time::Duration;
 
-#[cfg(not(firstpoll_loom))]
 use super::DEFERRAL_BOUND;
 use super::attention::Attention;
 use super::run_queue::RunQueue;
 use super::stats::Counters;
 use super::waker::Calls;
-#[cfg(not(firstpoll_loom))]
 use crate::arch;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, const_fn};
 
 /// Which of a core's two run queues a task belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +59,14 @@ pub(crate) static CORES: [Core; arch::MAX_CORES] = {
     cores
 };
 
-macro_rules! constructor {
-    ($bound:expr $(, $const:tt)?) => {
-        pub(crate) $($const)? fn new(id: usize) -> Self {
+#[cfg(firstpoll_loom)]
+loom::lazy_static! {
+    pub(crate) static ref CORES: [Core; arch::MAX_CORES] = core::array::from_fn(Core::new);
+}
+
+impl Core {
+    const_fn! {
+        pub(crate) const fn new(id: usize) -> Self {
             Self {
                 id,
                 attention: Attention::new(),
@@ -72,23 +75,15 @@ macro_rules! constructor {
                 interrupt_safe: RunQueue::new(),
                 ordinary: RunQueue::new(),
                 last_pass: AtomicU64::new(0),
-                bound_ns: AtomicU64::new($bound.as_nanos() as u64),
+                bound_ns: AtomicU64::new(DEFERRAL_BOUND.as_nanos() as u64),
                 deferred_at_ns: AtomicU64::new(0),
                 running: AtomicPtr::new(core::ptr::null_mut()),
                 counters: Counters::new(),
             }
         }
-    };
-}
-
-impl Core {
-    #[cfg(not(firstpoll_loom))]
-    constructor!(DEFERRAL_BOUND, const);
-    #[cfg(firstpoll_loom)]
-    constructor!(super::DEFERRAL_BOUND);
+    }
 
     /// The calling core.
-    #[cfg(not(firstpoll_loom))]
     #[inline]
     pub(crate) fn current() -> &'static Self {
         if arch::MAX_CORES == 1 {

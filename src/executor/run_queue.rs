@@ -16,7 +16,7 @@ use core::panic::Location;
 use core::ptr::{self, NonNull};
 
 use crate::arch::Instant;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, const_fn};
 
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -112,9 +112,9 @@ pub(crate) struct Collected {
     pub(crate) new_since: Instant,
 }
 
-macro_rules! constructor {
-    ($($const:tt)?) => {
-        pub(crate) $($const)? fn new() -> Self {
+impl RunQueue {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
             Self {
                 incoming: AtomicPtr::new(END),
                 incoming_since: AtomicU64::new(0),
@@ -125,14 +125,7 @@ macro_rules! constructor {
                 ready_since: AtomicU64::new(0),
             }
         }
-    };
-}
-
-impl RunQueue {
-    #[cfg(not(firstpoll_loom))]
-    constructor!(const);
-    #[cfg(firstpoll_loom)]
-    constructor!();
+    }
 
     /// Queues `job`; returns whether the queue was empty.
     ///

@@ -31,10 +31,10 @@ static CORES: [HeldOff; arch::MAX_CORES] = [const {
 
 #[cfg(firstpoll_loom)]
 loom::lazy_static! {
-    static ref CORES: [HeldOff; arch::MAX_CORES] = [HeldOff {
+    static ref CORES: [HeldOff; arch::MAX_CORES] = core::array::from_fn(|_| HeldOff {
         depth: AtomicU32::new(0),
         pending: AtomicBool::new(false),
-    }];
+    });
 }
 
 fn this_core() -> &'static HeldOff {
