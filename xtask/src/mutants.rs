@@ -28,7 +28,7 @@ use crate::workspace;
 const PATCHES: &str = "tests/mutants";
 
 /// How long one test may take; a mutant that hangs has failed it.
-const TEST_LIMIT: Duration = Duration::from_secs(90);
+const TEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the verb: applies each mutant that was asked for, and runs the tests
 /// that must fail then.
