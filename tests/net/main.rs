@@ -1,0 +1,5 @@
+//! The network stack on the host, over a wire in memory, against another host.
+
+mod peer;
+mod tcp;
+mod wire;
