@@ -237,6 +237,13 @@ impl State {
         };
         let wakers = [connection.reader.take(), connection.writer.take()];
         let socket = connection.tcp_mut();
+        if socket.state() == tcp::State::SynSent {
+            // Nobody knows of it yet; a late answer will be reset.
+            if let Some(index) = self.table.index(id) {
+                self.discard(index);
+            }
+            return wakers;
+        }
         if socket.can_recv() {
             socket.abort();
         } else {

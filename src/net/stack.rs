@@ -106,21 +106,31 @@ impl fmt::Debug for Stack {
 }
 
 impl Shared {
-    /// Runs `visit` under the stack's lock, and afterwards wakes whom it found.
+    /// Runs `visit` under the stack's lock, for a call of the program; then
+    /// wakes whom it found, and the network task if it is left something.
     pub(super) fn visit<R>(&self, visit: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
+        let (result, wants_task) = self.visit_by_task(|state, wakes| {
+            let result = visit(state, wakes);
+            (result, state.wants_task())
+        });
+        if wants_task {
+            self.task.wake();
+        }
+        result
+    }
+
+    /// Runs `visit` under the stack's lock, for the network task; then wakes
+    /// whom it found.
+    pub(super) fn visit_by_task<R>(&self, visit: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
         let result = visit(&mut state, &mut wakes);
-        let wants_task = state.wants_task();
         let mut more = state.take_shared_waker();
         drop(state);
         wakes.wake_all();
         while let Some(waker) = more {
             waker.wake();
             more = self.state.lock().take_shared_waker();
-        }
-        if wants_task {
-            self.task.wake();
         }
         result
     }

@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) next_port: u16,
     /// The send queue was full.
     pub(super) blocked: bool,
+    /// The network task knows that, and sleeps until there is room.
+    blocked_is_known: bool,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -104,6 +106,7 @@ impl State {
             config_woken: false,
             next_port: draw() as u16,
             blocked: false,
+            blocked_is_known: false,
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -159,6 +162,7 @@ impl State {
             }
         }
         self.nic.split().1.flush();
+        self.blocked_is_known = self.blocked;
         let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
         !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())
     }
@@ -172,7 +176,8 @@ impl State {
 
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        !self.table.dirty.is_empty()
+        let unsent = !self.table.dirty.is_empty();
+        (unsent && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -186,7 +191,8 @@ impl State {
         if connection.is_paused() {
             return;
         }
-        if connection.orphan_until.is_some_and(|end| end <= now) {
+        let given_up = connection.orphan_until.is_some_and(|end| end <= now);
+        if given_up {
             connection.tcp_mut().abort();
         }
         let mut all = Sent::default();
@@ -206,7 +212,15 @@ impl State {
         self.stats.frames_sent += all.frames;
         let stuck = wanted && all.frames == all.arp && !self.blocked;
         self.settle(now, index, Cause::Egress, wakes);
-        if stuck && self.table.get(index).is_some() {
+        let Some(connection) = self.table.get(index) else {
+            return;
+        };
+        let closed = connection.tcp().state() == tcp::State::Closed;
+        if given_up || (stuck && closed && !connection.phase.is_owned()) {
+            // Its reset has left, or will never find the way.
+            return self.discard(index);
+        }
+        if stuck {
             // It waits for a neighbour's address. Should it still say that it
             // wants to send now, then not in a loop.
             self.table.waiting.push(index);

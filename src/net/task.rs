@@ -56,7 +56,7 @@ impl Future for NetworkTask {
         shared.interrupt.register(context.waker());
         shared.task.register(context.waker());
         for _ in 0..STEPS {
-            let more = shared.visit(|state, wakes| {
+            let more = shared.visit_by_task(|state, wakes| {
                 state.nic.mask_interrupts();
                 state.step(now(), wakes)
             });
@@ -75,7 +75,7 @@ impl NetworkTask {
     fn rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let watchdog = &mut self.watchdog;
         let asleep_until = self.sleep.deadline();
-        let deadline = self.shared.visit(|state, _| {
+        let deadline = self.shared.visit_by_task(|state, _| {
             let backlog = state.nic.unmask_interrupts();
             if backlog == Backlog::Waiting && !state.blocked {
                 return None;
