@@ -21,13 +21,16 @@ const RESET_PERIOD: Duration = Duration::from_millis(100);
 /// How many frames are kept while their sender's address is asked for.
 const MAX_HELD: usize = 4;
 
+/// How long they are of use.
+const HELD_FOR: Duration = Duration::from_secs(2);
+
 /// What the receiving side remembers.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     resets: u32,
     period_began: Option<Instant>,
     /// Frames whose answer waits for the address of a neighbour.
-    held: Vec<Vec<u8>>,
+    held: Vec<(Instant, Vec<u8>)>,
 }
 
 /// What becomes of a segment that opens a connection.
@@ -57,7 +60,7 @@ impl State {
             }
             Frame::Icmp => {
                 if self.offer(now).arp > 0 {
-                    self.hold();
+                    self.hold(now);
                 }
             }
             Frame::Dhcp => self.dhcp_answer(now),
@@ -184,13 +187,13 @@ impl State {
         connection.tcp_mut().listen(endpoint).ok()?;
         let index = self.table.insert(connection).ok()?;
         self.table.half_open.push(index);
-        listening.half_open += 1;
         Some(index)
     }
 
     /// Keeps a copy of a frame whose sender's address has just been asked for.
-    fn hold(&mut self) {
+    fn hold(&mut self, now: Instant) {
         let held = &mut self.ingress.held;
+        held.retain(|&(since, _)| now < since + HELD_FOR);
         let Some(frame) = self.nic.split().0.front() else {
             return;
         };
@@ -202,12 +205,15 @@ impl State {
             return;
         }
         copy.extend_from_slice(frame);
-        held.push(copy);
+        held.push((now, copy));
     }
 
     /// Processes the kept frames once more, now that an address has come.
     fn replay(&mut self, now: Instant) {
-        for frame in core::mem::take(&mut self.ingress.held) {
+        for (since, frame) in core::mem::take(&mut self.ingress.held) {
+            if now >= since + HELD_FOR {
+                continue;
+            }
             let mut port = Port::replaying(&mut *self.nic, &frame);
             self.iface
                 .poll_ingress_single(now, &mut port, &mut self.nobody);

@@ -22,8 +22,6 @@ pub(super) struct Listening {
     pub(super) options: ListenerOptions,
     /// Established and not accepted, in the order of arrival.
     pub(super) queue: VecDeque<SocketId>,
-    /// Connections to this port whose handshake is under way.
-    pub(super) half_open: usize,
     /// Who waits in `accept`. All are woken when a connection arrives, as one
     /// that was woken may not come back for it.
     wakers: Vec<Waker>,
@@ -72,7 +70,6 @@ impl Listeners {
             port,
             options,
             queue: VecDeque::new(),
-            half_open: 0,
             wakers: Vec::new(),
             woken: false,
         });
@@ -149,9 +146,10 @@ impl Listeners {
 }
 
 impl Listening {
-    /// Whether another connection may begin.
+    /// Whether another connection may begin. Half-open ones do not count, or
+    /// a flood of them could close the listener.
     pub(super) fn has_room(&self) -> bool {
-        self.queue.len() + self.half_open < self.options.backlog
+        self.queue.len() < self.options.backlog
     }
 
     /// Whether `waker`'s task is registered.

@@ -68,9 +68,9 @@ impl Default for StreamOptions {
 /// Options of [`TcpListener::bind_with`](super::TcpListener::bind_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerOptions {
-    /// How many connections may wait to be accepted, those under way included.
-    /// Beyond that, attempts go unanswered until there is room; the peer
-    /// repeats them.
+    /// How many connections may wait to be accepted. Beyond that, attempts go
+    /// unanswered until there is room; the peer repeats them. Connections that
+    /// are under way already come on top.
     pub backlog: usize,
     /// The buffers of each connection.
     pub buffers: Buffers,

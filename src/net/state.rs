@@ -196,7 +196,9 @@ impl State {
             connection.tcp_mut().abort();
         }
         let mut all = Sent::default();
-        let wanted = is_due(&mut self.iface, now, connection);
+        // smoltcp ends a connection whose address is gone, but does not ask to.
+        let lost = !self.iface.has_ip_addr(connection.key.local);
+        let wanted = lost || is_due(&mut self.iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
                 let mut port = Port::new(&mut *self.nic);
@@ -322,7 +324,7 @@ impl State {
     /// Moves an established connection from the half-open ones to the queue of
     /// its listener.
     fn promote(&mut self, index: u32, listener: ListenerId) -> bool {
-        self.leave_half_open(index);
+        self.table.half_open.remove(index);
         let id = self.table.id(index);
         if let Some(connection) = self.table.get_mut(index) {
             connection.phase = Phase::Queued(listener);
@@ -330,22 +332,9 @@ impl State {
         self.listeners.enqueue(listener, id)
     }
 
-    fn leave_half_open(&mut self, index: u32) {
-        let Some(connection) = self.table.get(index) else {
-            return;
-        };
-        if let Phase::HalfOpen(listener) = connection.phase
-            && self.table.half_open.remove(index)
-            && let Some(listening) = self.listeners.get_mut(listener)
-        {
-            listening.half_open -= 1;
-        }
-    }
-
     /// Drops a connection without a word to the peer. Nobody owns it, so it
     /// holds no waker.
     pub(super) fn discard(&mut self, index: u32) {
-        self.leave_half_open(index);
         self.table.remove(index);
     }
 
@@ -359,7 +348,7 @@ impl State {
 
     /// Resets a connection that no stream owns.
     pub(super) fn abort(&mut self, now: Instant, index: u32, wakes: &mut Wakes) {
-        self.leave_half_open(index);
+        self.table.half_open.remove(index);
         self.orphan(now, index);
         if let Some(connection) = self.table.get_mut(index) {
             connection.tcp_mut().abort();

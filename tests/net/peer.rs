@@ -127,7 +127,7 @@ impl Peer {
 
     /// The far host's turn at a halt: works, and if that leads to nothing,
     /// moves the clock to its own next deadline if that comes first.
-    fn turn(&self, programmed: Option<arch::Instant>) -> bool {
+    pub fn turn(&self, programmed: Option<arch::Instant>) -> bool {
         // Woken futures that make no progress must not hold up the clock.
         let before = self.inner.borrow().seen.len();
         let woken = self.poll();
@@ -181,14 +181,26 @@ impl Peer {
     }
 
     pub fn begin_with(&self, port: u16, buffer: usize) -> PeerStream {
-        self.with(|inner| {
+        let from = self.with(|inner| {
             inner.next_port = inner.next_port.checked_add(2).unwrap_or(1024);
+            inner.next_port
+        });
+        self.begin_as(from, port, buffer)
+    }
+
+    /// Begins to connect from a chosen port.
+    pub fn begin_from(&self, from: u16, port: u16) -> PeerStream {
+        self.begin_as(from, port, 64 << 10)
+    }
+
+    fn begin_as(&self, from: u16, port: u16, buffer: usize) -> PeerStream {
+        self.with(|inner| {
             let mut socket = new_socket(buffer);
             socket
                 .connect(
                     inner.iface.context(),
                     (IpAddress::Ipv4(STACK_IP), port),
-                    inner.next_port,
+                    from,
                 )
                 .unwrap();
             PeerStream {
