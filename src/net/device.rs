@@ -54,6 +54,10 @@ pub trait Nic: Send {
     /// The two directions, which are used at the same time.
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue);
 
+    /// Tells the card about frames that were queued and buffers that were given
+    /// back.
+    fn flush(&mut self);
+
     /// Turns the card's interrupts off, while the stack polls it anyway.
     fn mask_interrupts(&mut self);
 
@@ -92,9 +96,6 @@ pub trait SendQueue {
     /// Queues the frame in the buffer that was handed out last, of the length
     /// asked for.
     fn commit(&mut self);
-
-    /// Tells the card about the frames that were queued.
-    fn flush(&mut self);
 }
 
 /// What a poll of smoltcp sent.

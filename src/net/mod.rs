@@ -15,7 +15,7 @@
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream` | those calls, as futures |
-//! | `device` | what a network card has to offer |
+//! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `dhcp`, `config` | where the address comes from |
 //! | `wakes` | wakers, to be woken once the lock is open |
 //!
@@ -66,6 +66,7 @@ mod stats;
 mod stream;
 mod table;
 mod task;
+mod virtio;
 mod wakes;
 
 pub use config::{Config, ConfigError, Ipv4Config};

@@ -290,7 +290,7 @@ impl State {
     }
 
     fn flush(&mut self) {
-        self.nic.split().1.flush();
+        self.nic.flush();
     }
 }
 

@@ -161,7 +161,7 @@ impl State {
                 self.egress(now, index, wakes);
             }
         }
-        self.nic.split().1.flush();
+        self.nic.flush();
         self.blocked_is_known = self.blocked;
         let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
         !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())

@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use smoltcp::time::Instant;
 
-use super::device::Backlog;
+use super::device::{Backlog, Room};
 use super::stack::Shared;
 use super::state::{State, now};
 use crate::arch;
@@ -77,7 +77,8 @@ impl NetworkTask {
         let asleep_until = self.sleep.deadline();
         let deadline = self.shared.visit_by_task(|state, _| {
             let backlog = state.nic.unmask_interrupts();
-            if backlog == Backlog::Waiting && !state.blocked {
+            let is_full = state.blocked && state.nic.split().1.room() == Room::Full;
+            if !is_full && (state.blocked || backlog == Backlog::Waiting) {
                 return None;
             }
             let wanted = watchdog.look(state);

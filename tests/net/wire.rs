@@ -133,6 +133,8 @@ impl Nic for Card {
         (&mut self.receive, &mut self.send)
     }
 
+    fn flush(&mut self) {}
+
     fn mask_interrupts(&mut self) {
         self.send.ends.lock().unwrap().unmasked = false;
     }
@@ -189,6 +191,4 @@ impl SendQueue for Send {
         let frame = std::mem::take(&mut self.buffer);
         self.ends.lock().unwrap().to_peer.push_back(frame);
     }
-
-    fn flush(&mut self) {}
 }
