@@ -4,7 +4,7 @@
 //! sooner of the two slots. Nothing else may touch the timer.
 
 use super::Instant;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, const_fn};
 
 /// Who a deadline belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +39,12 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    #[cfg(not(firstpoll_loom))]
-    pub(super) const fn new() -> Self {
-        Self {
-            slots: [AtomicU64::new(DISARMED), AtomicU64::new(DISARMED)],
-            programmed: AtomicU64::new(DISARMED),
-        }
-    }
-
-    #[cfg(firstpoll_loom)]
-    pub(super) fn new() -> Self {
-        Self {
-            slots: [AtomicU64::new(DISARMED), AtomicU64::new(DISARMED)],
-            programmed: AtomicU64::new(DISARMED),
+    const_fn! {
+        pub(super) const fn new() -> Self {
+            Self {
+                slots: [AtomicU64::new(DISARMED), AtomicU64::new(DISARMED)],
+                programmed: AtomicU64::new(DISARMED),
+            }
         }
     }
 

@@ -24,14 +24,15 @@ pub mod host;
 use host as imp;
 
 #[cfg(firstpoll_loom)]
-pub(crate) mod model;
+pub mod model;
 #[cfg(firstpoll_loom)]
 use model as imp;
 
 pub use deadlines::{Due, Slot};
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_current_core,
-    mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline, set_handlers, wait_for_interrupt,
+    mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline, set_handlers,
+    wait_for_interrupt,
 };
 pub use instant::Instant;
 

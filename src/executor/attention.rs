@@ -1,6 +1,6 @@
 //! The attention word: why a `block_on` may not simply return.
 
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed, const_fn};
 
 /// Tasks have been ready for longer than the deferral bound; set by the timer
 /// interrupt or by the end of a pass, cleared by the start of one.
@@ -21,21 +21,14 @@ pub(crate) struct Attention {
     word: AtomicU32,
 }
 
-macro_rules! constructor {
-    ($($const:tt)?) => {
-        pub(crate) $($const)? fn new() -> Self {
+impl Attention {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
             Self {
                 word: AtomicU32::new(0),
             }
         }
-    };
-}
-
-impl Attention {
-    #[cfg(not(firstpoll_loom))]
-    constructor!(const);
-    #[cfg(firstpoll_loom)]
-    constructor!();
+    }
 
     /// The bits that are set.
     #[inline]

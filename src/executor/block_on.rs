@@ -5,7 +5,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 
 use super::attention::OVERDUE;
-use super::pass::{Pass, Work};
+use super::pass::Pass;
 use super::per_core::Core;
 use super::task::Task;
 use super::waker::Call;
@@ -99,7 +99,7 @@ fn wait<F: Future>(
 ) -> F::Output {
     loop {
         misuse::check(core, "block_on");
-        wait_until_woken(core, call);
+        core.wait_until_woken::<Task>(call);
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             call.retire_wakers();
             if core.attention.get() != 0 {
@@ -108,22 +108,6 @@ fn wait<F: Future>(
             return output;
         }
     }
-}
-
-/// Runs passes until the call is woken, at least one; parks while no task is
-/// ready.
-fn wait_until_woken(core: &Core, call: &Call<'_>) {
-    let mut pass = core.pass::<Task>(DEFAULT_BUDGET);
-    while !call.take_woken() {
-        if pass.work == Work::None {
-            core.begin_park();
-            if call.take_woken() {
-                break;
-            }
-        }
-        pass = core.pass::<Task>(DEFAULT_BUDGET);
-    }
-    core.end_park();
 }
 
 /// Runs one pass of at most `budget` polls over the queued tasks.

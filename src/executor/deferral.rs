@@ -16,8 +16,8 @@ use super::DEFAULT_BUDGET;
 use super::attention::{IN_INTERRUPT, OVERDUE};
 use super::per_core::{Core, Kind};
 use super::run_queue::Job;
-use crate::arch::{self, Due, Slot};
-use crate::sync::atomic::Ordering::SeqCst;
+use crate::arch::{self, Due, Instant, Slot};
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::bottom_half;
 
 impl Core {
@@ -42,7 +42,7 @@ impl Core {
     pub(super) fn uphold(&self, kind: Kind) {
         let covered = match kind {
             Kind::Ordinary => self.attention.get() & OVERDUE != 0,
-            Kind::InterruptSafe => bottom_half::is_pending(),
+            Kind::InterruptSafe => bottom_half::is_pending_on(self.id),
         };
         if covered {
             return;
@@ -50,8 +50,12 @@ impl Core {
         let Some(oldest) = self.queue(kind).oldest() else {
             return;
         };
-        let deadline = oldest + self.bound();
-        if kind == Kind::Ordinary && deadline <= arch::now_on(self.id) {
+        // Arming for what the last interrupt found ready would make for two
+        // interrupts within one bound. It counts as overdue since then.
+        let last_interrupt = Instant::from_nanos(self.deferred_at_ns.load(Relaxed));
+        let deadline = oldest.max(last_interrupt) + self.bound();
+        let overdue = oldest < last_interrupt || deadline <= arch::now_on(self.id);
+        if kind == Kind::Ordinary && overdue {
             self.attention.set(OVERDUE);
         } else {
             arch::arm_by(self.id, Slot::Deferral, deadline);
@@ -63,6 +67,10 @@ impl Core {
     pub(super) fn on_timer(&self, due: Due) -> bool {
         if !due.deferral && !due.timer_queue {
             self.counters.idle_timer_interrupts.add(1);
+        }
+        if due.deferral {
+            let now = arch::now().as_nanos();
+            self.deferred_at_ns.store(now, Relaxed);
         }
         if self.parked.load(SeqCst) {
             return false; // The loop is about to run.
@@ -91,19 +99,36 @@ impl Core {
         if self.parked.load(SeqCst) || self.interrupt_safe.is_empty() {
             return;
         }
-        let disabled = bottom_half::disable();
+        // Dropped in the reverse of this order, also by unwinding.
+        let _disabled = bottom_half::disable();
+        let _end = EndOfBottomHalf { core: self };
         let _attention = self.attention.scope(IN_INTERRUPT);
         self.counters.bottom_halves.add(1);
         let now = arch::now();
         let consumer = self.interrupt_safe.consume();
-        let found = self.collect::<J>(&consumer, Kind::InterruptSafe, now);
+        // It may be on top of a pass, for which these tasks come too late.
+        let next_pass = self.last_pass.load(Relaxed) + 1;
+        let found = self.collect::<J>(&consumer, Kind::InterruptSafe, next_pass, now);
         let count = found.all().min(DEFAULT_BUDGET);
-        self.poll_section::<J>(&consumer, count);
-        consumer.restamp_new(found, count, now);
-        drop(consumer);
-        if !self.interrupt_safe.is_empty() {
-            arch::arm_by(self.id, Slot::Deferral, arch::now() + self.bound());
+        self.poll_section::<J>(&consumer, count, next_pass);
+        consumer.restamp(found, count);
+    }
+}
+
+/// Upholds the invariant at the end of a bottom half.
+struct EndOfBottomHalf<'a> {
+    core: &'a Core,
+}
+
+impl Drop for EndOfBottomHalf<'_> {
+    fn drop(&mut self) {
+        // A timer interrupt in the bottom half does not make it drain. It is
+        // forgotten before the last look at the queue: a wake or an interrupt
+        // after that look has to find that nothing covers it.
+        bottom_half::clear_pending();
+        if !self.core.interrupt_safe.is_empty() {
+            let deadline = arch::now() + self.core.bound();
+            arch::arm_by(self.core.id, Slot::Deferral, deadline);
         }
-        disabled.end_without_running();
     }
 }

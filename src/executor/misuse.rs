@@ -5,7 +5,6 @@ use super::per_core::Core;
 use crate::arch;
 
 /// Panics unless `what` may run queued tasks here.
-#[cfg_attr(firstpoll_loom, expect(dead_code))]
 #[track_caller]
 pub(super) fn check(core: &Core, what: &str) {
     check_context(core, what);
@@ -16,7 +15,6 @@ pub(super) fn check(core: &Core, what: &str) {
 }
 
 /// Panics in a task's poll and in an interrupt.
-#[cfg_attr(firstpoll_loom, expect(dead_code))]
 #[track_caller]
 pub(super) fn check_context(core: &Core, what: &str) {
     let attention = core.attention.get();

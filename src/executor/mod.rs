@@ -15,6 +15,8 @@
 //! | `per_core` | a core's state |
 
 #![deny(unsafe_code)]
+// The models drive the parts below `block_on`.
+#![cfg_attr(firstpoll_loom, allow(dead_code))]
 
 use core::time::Duration;
 
@@ -23,6 +25,8 @@ mod attention;
 mod block_on;
 mod deferral;
 mod misuse;
+#[cfg(all(test, firstpoll_loom))]
+mod model;
 mod park;
 mod pass;
 mod per_core;

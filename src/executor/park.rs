@@ -1,7 +1,14 @@
 //! Parking: halting the core until an interrupt brings something to do.
 
+use core::mem;
+
+use super::DEFAULT_BUDGET;
+#[cfg(not(firstpoll_loom))]
 use super::misuse;
+use super::pass::Work;
 use super::per_core::{Core, Kind};
+use super::run_queue::Job;
+use super::waker::Call;
 use crate::arch;
 use crate::sync::atomic::Ordering::SeqCst;
 
@@ -15,6 +22,22 @@ pub enum Park {
 }
 
 impl Core {
+    /// Runs passes until `call` is woken, at least one; parks while no task is
+    /// ready.
+    pub(super) fn wait_until_woken<J: Job>(&self, call: &Call<'_>) {
+        let mut pass = self.pass::<J>(DEFAULT_BUDGET);
+        while !call.take_woken() {
+            if pass.work == Work::None {
+                self.begin_park();
+                if call.take_woken() {
+                    break;
+                }
+            }
+            pass = self.pass::<J>(DEFAULT_BUDGET);
+        }
+        self.end_park();
+    }
+
     /// Halts unless there is something to do. The core stays parked after this:
     /// the caller starts a pass or calls [`Core::end_park`].
     pub(super) fn begin_park(&self) -> Park {
@@ -26,7 +49,9 @@ impl Core {
             return Park::NotIdle;
         }
         self.counters.halts.add(1);
+        let unpark = UnparkOnUnwind { core: self };
         arch::wait_for_interrupt(mask);
+        mem::forget(unpark);
         Park::Halted
     }
 
@@ -53,6 +78,17 @@ impl Core {
         if !arch::is_current_core(self.id) {
             arch::notify(self.id);
         }
+    }
+}
+
+/// Ends the park if an interrupt handler unwinds out of the halt.
+struct UnparkOnUnwind<'a> {
+    core: &'a Core,
+}
+
+impl Drop for UnparkOnUnwind<'_> {
+    fn drop(&mut self) {
+        self.core.end_park();
     }
 }
 

@@ -33,9 +33,9 @@ pub enum Work {
 impl Core {
     /// One pass of at most `budget` polls.
     ///
-    /// Order: what the last pass left, then what was woken since; of each, the
-    /// interrupt-safe tasks first. So the n-th ready task is polled by pass
-    /// ⌈n / budget⌉, however often others wake themselves.
+    /// Order: what the last pass left, in its order; then the interrupt-safe
+    /// tasks that were woken since; then the ordinary ones. So the n-th ready
+    /// task is polled by pass ⌈n / budget⌉, however often others wake themselves.
     pub(super) fn pass<J: Job>(&self, budget: usize) -> Pass {
         let now = arch::now();
         self.counters.passes.add(1);
@@ -47,50 +47,47 @@ impl Core {
             self.counters.overdue_passes.add(1);
         }
 
-        let mut polled = 0;
-        let mut left = 0;
-        let ordinary = Section::begin(self, Kind::Ordinary);
-        let found = self.collect::<J>(&ordinary.consumer, Kind::Ordinary, now);
+        let number = self.last_pass.load(Relaxed) + 1;
+        self.last_pass.store(number, Relaxed);
 
-        // With no ordinary leftovers to come in between, the interrupt-safe
-        // tasks are one section.
-        let mut late_interrupt_safe = 0;
+        let ordinary = Section::begin(self, Kind::Ordinary);
+        let found = self.collect::<J>(&ordinary.consumer, Kind::Ordinary, number, now);
+        let mut ready = found.all();
+        let mut polled = 0;
+        let mut polled_ordinary = 0;
+
+        // Leftovers of both queues take turns in the order of the passes that
+        // found them; of one pass, the interrupt-safe ones come first.
+        let mut next_safe = None;
         if !self.interrupt_safe.is_empty() {
             let section = Section::begin(self, Kind::InterruptSafe);
-            let found_safe = self.collect::<J>(&section.consumer, Kind::InterruptSafe, now);
-            let first = match found.leftover {
-                0 => found_safe.all(),
-                _ => found_safe.leftover,
-            };
-            let count = first.min(budget);
-            polled += self.poll_section::<J>(&section.consumer, count);
-            section.consumer.restamp_new(found_safe, count, now);
-            late_interrupt_safe = found_safe.all() - first;
-            left += first - count;
+            let found = self.collect::<J>(&section.consumer, Kind::InterruptSafe, number, now);
+            ready += found.all();
+            let last = ordinary.consumer.first_found_by::<J>().unwrap_or(number);
+            polled += self.poll_section::<J>(&section.consumer, budget, last);
+            section.consumer.restamp(found, polled);
+            next_safe = section.consumer.first_found_by::<J>();
         }
-
-        let leftover = found.leftover.min(budget - polled);
-        polled += self.poll_section::<J>(&ordinary.consumer, leftover);
-
-        if late_interrupt_safe > 0 {
-            let count = late_interrupt_safe.min(budget - polled);
-            if count > 0 {
-                // A bottom half may have polled some of them meanwhile.
-                let section = Section::begin(self, Kind::InterruptSafe);
-                polled += self.poll_section::<J>(&section.consumer, count);
+        loop {
+            let last = next_safe.map_or(number, |pass| pass - 1);
+            let count = self.poll_section::<J>(&ordinary.consumer, budget - polled, last);
+            polled_ordinary += count;
+            polled += count;
+            if polled == budget || next_safe.is_none_or(|pass| pass > number) {
+                break;
             }
-            left += late_interrupt_safe - count;
+            // A bottom half may have polled some of them meanwhile.
+            let section = Section::begin(self, Kind::InterruptSafe);
+            let last = ordinary.consumer.first_found_by::<J>().unwrap_or(number);
+            polled += self.poll_section::<J>(&section.consumer, budget - polled, last);
+            next_safe = section.consumer.first_found_by::<J>();
         }
-
-        let new = (found.all() - leftover).min(budget - polled);
-        polled += self.poll_section::<J>(&ordinary.consumer, new);
-        ordinary.consumer.restamp_new(found, leftover + new, now);
-        left += found.all() - leftover - new;
+        ordinary.consumer.restamp(found, polled_ordinary);
         drop(ordinary);
 
         Pass {
             polled,
-            left,
+            left: if polled < budget { 0 } else { ready - polled },
             work: if self.has_work() {
                 Work::Ready
             } else {
@@ -99,14 +96,16 @@ impl Core {
         }
     }
 
-    /// Collects what was woken, and notes how late that is at `now`.
+    /// Collects what was woken for the pass of number `pass`, and notes how late
+    /// that is at `now`.
     pub(super) fn collect<J: Job>(
         &self,
         consumer: &Consumer<'_>,
         kind: Kind,
+        pass: u64,
         now: Instant,
     ) -> Collected {
-        let found = consumer.collect::<J>();
+        let found = consumer.collect::<J>(pass);
         self.counters.wakes.add(found.new as u64);
         if let Some(oldest) = consumer.ready_since() {
             let lateness = match kind {
@@ -118,14 +117,20 @@ impl Core {
         found
     }
 
-    /// Polls up to `count` jobs; returns how many there were.
-    pub(super) fn poll_section<J: Job>(&self, consumer: &Consumer<'_>, count: usize) -> usize {
-        if count == 0 {
-            return 0;
-        }
+    /// Polls up to `count` of the jobs that passes up to number `last` found;
+    /// returns how many there were.
+    pub(super) fn poll_section<J: Job>(
+        &self,
+        consumer: &Consumer<'_>,
+        count: usize,
+        last: u64,
+    ) -> usize {
         let _in_task = self.attention.scope(IN_TASK);
         let mut polled = 0;
         while polled < count
+            && consumer
+                .first_found_by::<J>()
+                .is_some_and(|pass| pass <= last)
             && let Some(job) = consumer.pop::<J>()
         {
             polled += 1;

@@ -3,15 +3,13 @@
 use core::panic::Location;
 use core::time::Duration;
 
-#[cfg(not(firstpoll_loom))]
 use super::DEFERRAL_BOUND;
 use super::attention::Attention;
 use super::run_queue::RunQueue;
 use super::stats::Counters;
 use super::waker::Calls;
-#[cfg(not(firstpoll_loom))]
 use crate::arch;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, const_fn};
 
 /// Which of a core's two run queues a task belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +36,12 @@ pub(crate) struct Core {
     pub(super) parked: AtomicBool,
     pub(super) interrupt_safe: RunQueue,
     pub(super) ordinary: RunQueue,
+    /// The number of the last pass that started.
+    pub(super) last_pass: AtomicU64,
     /// The deferral bound, in nanoseconds.
     pub(super) bound_ns: AtomicU64,
+    /// When the last interrupt of the deferral came, in nanoseconds.
+    pub(super) deferred_at_ns: AtomicU64,
     /// Where the task that is being polled was spawned.
     pub(super) running: AtomicPtr<Location<'static>>,
     pub(super) counters: Counters,
@@ -57,9 +59,14 @@ pub(crate) static CORES: [Core; arch::MAX_CORES] = {
     cores
 };
 
-macro_rules! constructor {
-    ($bound:expr $(, $const:tt)?) => {
-        pub(crate) $($const)? fn new(id: usize) -> Self {
+#[cfg(firstpoll_loom)]
+loom::lazy_static! {
+    pub(crate) static ref CORES: [Core; arch::MAX_CORES] = core::array::from_fn(Core::new);
+}
+
+impl Core {
+    const_fn! {
+        pub(crate) const fn new(id: usize) -> Self {
             Self {
                 id,
                 attention: Attention::new(),
@@ -67,22 +74,16 @@ macro_rules! constructor {
                 parked: AtomicBool::new(false),
                 interrupt_safe: RunQueue::new(),
                 ordinary: RunQueue::new(),
-                bound_ns: AtomicU64::new($bound.as_nanos() as u64),
+                last_pass: AtomicU64::new(0),
+                bound_ns: AtomicU64::new(DEFERRAL_BOUND.as_nanos() as u64),
+                deferred_at_ns: AtomicU64::new(0),
                 running: AtomicPtr::new(core::ptr::null_mut()),
                 counters: Counters::new(),
             }
         }
-    };
-}
-
-impl Core {
-    #[cfg(not(firstpoll_loom))]
-    constructor!(DEFERRAL_BOUND, const);
-    #[cfg(firstpoll_loom)]
-    constructor!(super::DEFERRAL_BOUND);
+    }
 
     /// The calling core.
-    #[cfg(not(firstpoll_loom))]
     #[inline]
     pub(crate) fn current() -> &'static Self {
         if arch::MAX_CORES == 1 {

@@ -16,7 +16,7 @@ use core::panic::Location;
 use core::ptr::{self, NonNull};
 
 use crate::arch::Instant;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, const_fn};
 
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -44,7 +44,7 @@ pub(crate) unsafe trait Job: Sized {
     ///
     /// `raw` comes from `into_raw` and was not taken back; the reference is not
     /// used after it was.
-    unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()>;
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link;
 
     /// Where the job was spawned, if that is known.
     ///
@@ -55,6 +55,24 @@ pub(crate) unsafe trait Job: Sized {
 
     /// Polls the job once.
     fn run(self);
+}
+
+/// What a job carries for the queue.
+#[derive(Debug)]
+pub(crate) struct Link {
+    next: AtomicPtr<()>,
+    /// The number of the pass that found the job ready.
+    found_by: AtomicU64,
+}
+
+impl Link {
+    /// The link of a job that is in no queue.
+    pub(crate) fn new() -> Self {
+        Self {
+            next: AtomicPtr::new(END),
+            found_by: AtomicU64::new(0),
+        }
+    }
 }
 
 /// The end of a list.
@@ -90,11 +108,13 @@ pub(crate) struct Collected {
     pub(crate) leftover: usize,
     /// Newly woken.
     pub(crate) new: usize,
+    /// When the first of the newly woken was woken.
+    pub(crate) new_since: Instant,
 }
 
-macro_rules! constructor {
-    ($($const:tt)?) => {
-        pub(crate) $($const)? fn new() -> Self {
+impl RunQueue {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
             Self {
                 incoming: AtomicPtr::new(END),
                 incoming_since: AtomicU64::new(0),
@@ -105,14 +125,7 @@ macro_rules! constructor {
                 ready_since: AtomicU64::new(0),
             }
         }
-    };
-}
-
-impl RunQueue {
-    #[cfg(not(firstpoll_loom))]
-    constructor!(const);
-    #[cfg(firstpoll_loom)]
-    constructor!();
+    }
 
     /// Queues `job`; returns whether the queue was empty.
     ///
@@ -134,7 +147,7 @@ impl RunQueue {
         // visible to the consumer.
         let link = unsafe { J::link(raw) };
         loop {
-            link.store(head, Relaxed);
+            link.next.store(head, Relaxed);
             match self
                 .incoming
                 .compare_exchange_weak(head, raw.as_ptr(), SeqCst, Relaxed)
@@ -187,13 +200,18 @@ pub(crate) struct Consumer<'a> {
 }
 
 impl Consumer<'_> {
-    /// Moves what was woken since to the end of the ready list.
-    pub(crate) fn collect<J: Job>(&self) -> Collected {
+    /// Moves what was woken since to the end of the ready list, as found by
+    /// the pass of number `pass`.
+    pub(crate) fn collect<J: Job>(&self, pass: u64) -> Collected {
         let queue = self.queue;
         let leftover = queue.ready.load(Relaxed);
         let last = queue.incoming.swap(END, AcqRel);
         if last == END {
-            return Collected { leftover, new: 0 };
+            return Collected {
+                leftover,
+                new: 0,
+                new_since: Instant::MAX,
+            };
         }
         // Read after the swap: it belongs to what was swapped out, or to a
         // later push, which can only make it later by the time in between.
@@ -205,15 +223,16 @@ impl Consumer<'_> {
             // SAFETY: the list from `last` on was pushed by `push` and is now
             // this consumer's alone; each job is still given up.
             let link = unsafe { J::link(raw) };
-            next = link.load(Relaxed);
-            link.store(first, Relaxed);
+            next = link.next.load(Relaxed);
+            link.next.store(first, Relaxed);
+            link.found_by.store(pass, Relaxed);
             first = raw.as_ptr();
             new += 1;
         }
 
         match NonNull::new(queue.tail.load(Relaxed)) {
             // SAFETY: the tail of the ready list is still given up.
-            Some(tail) => unsafe { J::link(tail) }.store(first, Relaxed),
+            Some(tail) => unsafe { J::link(tail) }.next.store(first, Relaxed),
             None => {
                 queue.head.store(first, Relaxed);
                 queue.ready_since.store(since, Relaxed);
@@ -221,7 +240,11 @@ impl Consumer<'_> {
         }
         queue.tail.store(last, Relaxed);
         queue.ready.store(leftover + new, Relaxed);
-        Collected { leftover, new }
+        Collected {
+            leftover,
+            new,
+            new_since: Instant::from_nanos(since),
+        }
     }
 
     /// Takes the first ready job.
@@ -230,7 +253,7 @@ impl Consumer<'_> {
         let raw = NonNull::new(queue.head.load(Relaxed))?;
         // SAFETY: the ready list is this consumer's alone, and its jobs are
         // still given up.
-        let next = unsafe { J::link(raw) }.load(Relaxed);
+        let next = unsafe { J::link(raw) }.next.load(Relaxed);
         queue.head.store(next, Relaxed);
         if next == END {
             queue.tail.store(END, Relaxed);
@@ -238,6 +261,14 @@ impl Consumer<'_> {
         queue.ready.store(queue.ready.load(Relaxed) - 1, Relaxed);
         // SAFETY: unlinked above, so this is the only time it is taken back.
         Some(unsafe { J::from_raw(raw) })
+    }
+
+    /// The number of the pass that found the first ready job.
+    pub(crate) fn first_found_by<J: Job>(&self) -> Option<u64> {
+        let raw = NonNull::new(self.queue.head.load(Relaxed))?;
+        // SAFETY: the ready list is this consumer's alone, and its jobs are
+        // still given up.
+        Some(unsafe { J::link(raw) }.found_by.load(Relaxed))
     }
 
     /// Since when the first ready job has been ready.
@@ -255,15 +286,12 @@ impl Consumer<'_> {
         unsafe { J::spawned_at(raw) }
     }
 
-    /// Restamps what a pass that began at `pass_start` leaves, having polled
-    /// `polled` of those it `found`: once no older leftover remains, what is
-    /// left counts as ready since the start of the pass.
-    ///
-    /// So a deferral deadline never lies less than the bound after the pass
-    /// that leaves it, and its interrupts at least the bound apart.
-    pub(crate) fn restamp_new(&self, found: Collected, polled: usize, pass_start: Instant) {
+    /// Restamps what a pass leaves, having polled `polled` of those it `found`:
+    /// once no older leftover remains, it is those that were newly woken.
+    pub(crate) fn restamp(&self, found: Collected, polled: usize) {
         if polled >= found.leftover {
-            self.queue.ready_since.store(pass_start.as_nanos(), Relaxed);
+            let since = found.new_since.as_nanos();
+            self.queue.ready_since.store(since, Relaxed);
         }
     }
 }

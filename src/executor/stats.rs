@@ -5,7 +5,7 @@ use core::time::Duration;
 
 #[cfg(not(firstpoll_loom))]
 use super::per_core::Core;
-use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, const_fn};
 
 /// A core's counters since it started.
 ///
@@ -72,47 +72,33 @@ pub(super) struct LatenessCounter {
     task: AtomicPtr<Location<'static>>,
 }
 
-macro_rules! constructors {
-    ($($const:tt)?) => {
-        impl Counter {
-            $($const)? fn new() -> Self {
-                Self { value: AtomicU64::new(0) }
+impl Counters {
+    const_fn! {
+        pub(super) const fn new() -> Self {
+            Self {
+                polls: Counter::new(),
+                wakes: Counter::new(),
+                passes: Counter::new(),
+                bottom_halves: Counter::new(),
+                overdue_passes: Counter::new(),
+                halts: Counter::new(),
+                idle_timer_interrupts: Counter::new(),
+                interrupt_safe_lateness: LatenessCounter::new(),
+                ordinary_lateness: LatenessCounter::new(),
             }
         }
-
-        impl LatenessCounter {
-            $($const)? fn new() -> Self {
-                Self {
-                    longest_ns: AtomicU64::new(0),
-                    task: AtomicPtr::new(core::ptr::null_mut()),
-                }
-            }
-        }
-
-        impl Counters {
-            pub(super) $($const)? fn new() -> Self {
-                Self {
-                    polls: Counter::new(),
-                    wakes: Counter::new(),
-                    passes: Counter::new(),
-                    bottom_halves: Counter::new(),
-                    overdue_passes: Counter::new(),
-                    halts: Counter::new(),
-                    idle_timer_interrupts: Counter::new(),
-                    interrupt_safe_lateness: LatenessCounter::new(),
-                    ordinary_lateness: LatenessCounter::new(),
-                }
-            }
-        }
-    };
+    }
 }
 
-#[cfg(not(firstpoll_loom))]
-constructors!(const);
-#[cfg(firstpoll_loom)]
-constructors!();
-
 impl Counter {
+    const_fn! {
+        const fn new() -> Self {
+            Self {
+                value: AtomicU64::new(0),
+            }
+        }
+    }
+
     pub(super) fn add(&self, count: u64) {
         if count != 0 {
             self.value.fetch_add(count, Relaxed);
@@ -126,6 +112,15 @@ impl Counter {
 }
 
 impl LatenessCounter {
+    const_fn! {
+        const fn new() -> Self {
+            Self {
+                longest_ns: AtomicU64::new(0),
+                task: AtomicPtr::new(core::ptr::null_mut()),
+            }
+        }
+    }
+
     /// Notes that `task`, the oldest of its queue, was ready for `lateness`.
     pub(super) fn note(&self, lateness: Duration, task: Option<&'static Location<'static>>) {
         let nanos = lateness.as_nanos() as u64;

@@ -12,8 +12,8 @@ use core::task::{Context, Poll};
 use async_task::{Builder, Runnable};
 
 use super::per_core::{Core, Kind};
-use super::run_queue::Job;
-use crate::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use super::run_queue::{Job, Link};
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// A task that is ready to be polled.
 pub(crate) type Task = Runnable<Meta>;
@@ -21,7 +21,7 @@ pub(crate) type Task = Runnable<Meta>;
 /// What each task carries in its header.
 pub(crate) struct Meta {
     /// The run queue's link.
-    link: AtomicPtr<()>,
+    link: Link,
     core: &'static Core,
     kind: Kind,
     spawned_at: &'static Location<'static>,
@@ -68,7 +68,7 @@ unsafe impl Job for Task {
     }
 
     #[inline]
-    unsafe fn link<'a>(raw: NonNull<()>) -> &'a AtomicPtr<()> {
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link {
         // SAFETY: by the trait's contract.
         &unsafe { meta(raw) }.link
     }
@@ -204,7 +204,7 @@ where
     F::Output: 'static,
 {
     let meta = Meta {
-        link: AtomicPtr::new(ptr::null_mut()),
+        link: Link::new(),
         core: Core::current(),
         kind,
         spawned_at: Location::caller(),

@@ -28,7 +28,7 @@ use Ordering::{Relaxed, SeqCst};
 
 /// How deep `block_on` calls can nest on one core, each in the poll of the
 /// future of the one before.
-pub const MAX_NESTING: usize = 32;
+pub const MAX_NESTING: usize = if cfg!(firstpoll_loom) { 2 } else { 32 };
 
 const WOKEN: u64 = 1;
 const LEVEL_SHIFT: u32 = 1;
@@ -49,17 +49,25 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
+    #[cfg(not(firstpoll_loom))]
     pub(crate) const fn new(core: usize) -> Self {
         let mut slots = [const { AtomicU64::new(0) }; MAX_NESTING];
         let mut level = 0;
         while level < MAX_NESTING {
-            slots[level] =
-                AtomicU64::new((core as u64) << CORE_SHIFT | (level as u64) << LEVEL_SHIFT);
+            slots[level] = AtomicU64::new(first_generation(core, level));
             level += 1;
         }
         Self {
             level: AtomicUsize::new(0),
             slots,
+        }
+    }
+
+    #[cfg(firstpoll_loom)]
+    pub(crate) fn new(core: usize) -> Self {
+        Self {
+            level: AtomicUsize::new(0),
+            slots: core::array::from_fn(|level| AtomicU64::new(first_generation(core, level))),
         }
     }
 
@@ -90,9 +98,11 @@ impl Calls {
         let level = (data >> LEVEL_SHIFT & LEVEL_MASK) as usize;
         let slot = &self.slots[level];
         let mut value = slot.load(Relaxed);
-        while (value ^ data) & !WOKEN == 0 && value & WOKEN == 0 {
+        while (value ^ data) & !WOKEN == 0 {
+            // A note that is there already is written again: only then does
+            // whoever takes it see what came before this wake.
             match slot.compare_exchange_weak(value, value | WOKEN, SeqCst, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => return value & WOKEN == 0,
                 Err(actual) => value = actual,
             }
         }
@@ -155,6 +165,11 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.calls.level.store(self.level, Relaxed);
     }
+}
+
+/// The first value of a slot.
+const fn first_generation(core: usize, level: usize) -> u64 {
+    (core as u64) << CORE_SHIFT | (level as u64) << LEVEL_SHIFT
 }
 
 /// Moves a slot's value on by one generation, which after 2^44 calls starts

@@ -31,10 +31,10 @@ static CORES: [HeldOff; arch::MAX_CORES] = [const {
 
 #[cfg(firstpoll_loom)]
 loom::lazy_static! {
-    static ref CORES: [HeldOff; arch::MAX_CORES] = [HeldOff {
+    static ref CORES: [HeldOff; arch::MAX_CORES] = core::array::from_fn(|_| HeldOff {
         depth: AtomicU32::new(0),
         pending: AtomicBool::new(false),
-    }];
+    });
 }
 
 fn this_core() -> &'static HeldOff {
@@ -73,20 +73,16 @@ pub(crate) fn set_pending() {
     this_core().pending.store(true, Relaxed);
 }
 
-/// Whether a bottom half waits for the end of the section that holds it off.
-pub(crate) fn is_pending() -> bool {
-    this_core().pending.load(Relaxed)
+/// Forgets a bottom half that wanted to run: for the bottom half itself, which
+/// has just done that work.
+pub(crate) fn clear_pending() {
+    this_core().pending.store(false, Relaxed);
 }
 
-impl Disabled {
-    /// Ends the section without running a bottom half that was held off: for
-    /// the bottom half itself, which has just done that work.
-    pub(crate) fn end_without_running(self) {
-        let core = this_core();
-        core.pending.store(false, Relaxed);
-        core.depth.store(core.depth.load(Relaxed) - 1, Relaxed);
-        core::mem::forget(self);
-    }
+/// Whether a bottom half of core `id` waits for the end of the section that
+/// holds it off.
+pub(crate) fn is_pending_on(id: usize) -> bool {
+    CORES[id].pending.load(Relaxed)
 }
 
 impl Drop for Disabled {

@@ -10,11 +10,9 @@
 
 pub(crate) mod atomic;
 pub mod bottom_half;
-#[cfg(not(firstpoll_loom))]
 mod waker_slot;
 
 pub use crate::arch::InterruptMutex;
 #[cfg(not(firstpoll_loom))]
 pub use bottom_half::{BottomHalfGuard, BottomHalfLock};
-#[cfg(not(firstpoll_loom))]
 pub use waker_slot::WakerSlot;

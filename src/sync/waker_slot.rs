@@ -4,6 +4,7 @@ use core::fmt;
 use core::task::Waker;
 
 use super::InterruptMutex;
+use super::atomic::const_fn;
 
 /// Holds the waker of whoever waits for an event, for an interrupt to wake.
 ///
@@ -23,19 +24,25 @@ pub struct WakerSlot {
 #[derive(Default)]
 struct Wakers {
     current: Option<Waker>,
+    /// Counts what has been put into `current`, so that a `wake` does not put
+    /// an older waker back.
+    registration: u64,
     /// Replaced while a `wake` had it in its hands; dropped by the next
     /// registration, since an interrupt must not free.
     retired: Option<Waker>,
 }
 
 impl WakerSlot {
-    /// An empty slot.
-    pub const fn new() -> Self {
-        Self {
-            wakers: InterruptMutex::new(Wakers {
-                current: None,
-                retired: None,
-            }),
+    const_fn! {
+        /// An empty slot.
+        pub const fn new() -> Self {
+            Self {
+                wakers: InterruptMutex::new(Wakers {
+                    current: None,
+                    registration: 0,
+                    retired: None,
+                }),
+            }
         }
     }
 
@@ -54,6 +61,7 @@ impl WakerSlot {
         let clone = waker.clone();
         wakers = self.wakers.lock();
         let replaced = wakers.current.replace(clone);
+        wakers.registration += 1;
         let retired = wakers.retired.take();
         drop(wakers);
         drop((replaced, retired));
@@ -63,15 +71,20 @@ impl WakerSlot {
     pub fn wake(&self) {
         // Taken out while it is woken: a waker may register again in this very
         // slot, so no lock may be held.
-        let Some(waker) = self.wakers.lock().current.take() else {
+        let mut wakers = self.wakers.lock();
+        let Some(waker) = wakers.current.take() else {
             return;
         };
+        let registration = wakers.registration;
+        drop(wakers);
         waker.wake_by_ref();
-        let mut wakers = self.wakers.lock();
-        let place = if wakers.current.is_none() {
+        wakers = self.wakers.lock();
+        // The place may be empty although another was registered: a second
+        // `wake` has that one in its hands.
+        let place = if wakers.registration == registration {
             &mut wakers.current
         } else {
-            // The registration that refilled the slot has emptied this place.
+            // The registration has emptied this place.
             &mut wakers.retired
         };
         let unplaced = place.replace(waker);
