@@ -20,7 +20,15 @@ extern crate std;
 extern crate alloc;
 
 pub mod arch;
+#[cfg(not(firstpoll_loom))]
+mod args;
+#[cfg(not(firstpoll_loom))]
+pub mod drivers;
 pub mod executor;
+#[cfg(not(firstpoll_loom))]
+mod fatal;
+#[cfg(not(firstpoll_loom))]
+pub mod logger;
 #[cfg(not(firstpoll_loom))]
 pub mod runtime;
 pub mod sync;

@@ -1,8 +1,36 @@
-//! Putting the layers together.
+//! Putting the layers together: boot, the program, its end.
+
+use core::fmt;
+
+use log::{LevelFilter, info};
 
 use crate::arch::{self, Due, Handlers};
 use crate::executor::interrupt;
-use crate::time;
+use crate::{logger, time};
+
+pub use crate::args::{Args, Opt};
+pub use crate::fatal::{exception, panic};
+
+/// Boots the machine, runs the program `main` and ends with its status.
+///
+/// [`entry!`](crate::entry) calls it; `options` are those of the program.
+pub fn boot<T: Termination>(main: fn(Runtime) -> T, options: &[&str]) -> ! {
+    arch::start_traps(); // Exceptions are reported from here on.
+    arch::start_memory(); // There is a heap from here on.
+    arch::start_interrupts();
+    arch::start_clock();
+
+    let args = Args::new(arch::command_line());
+    logger::start(LevelFilter::Warn);
+    logger::start(args.parse("log").unwrap_or(logger::DEFAULT_LEVEL));
+    args.warn_about_unknown(options);
+    info!("{} KiB of memory are free", arch::memory().heap_bytes >> 10);
+
+    init();
+    arch::enable_interrupts();
+    let status = main(Runtime { args }).status();
+    arch::exit(status.code())
+}
 
 /// Makes interrupts drive the executor and the timers.
 ///
@@ -26,4 +54,124 @@ fn timer(due: Due) -> bool {
         time::on_deadline();
     }
     interrupt::timer(due)
+}
+
+/// What the boot has made, for the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Runtime {
+    args: Args,
+}
+
+impl Runtime {
+    /// The options on the kernel command line.
+    pub fn args(self) -> Args {
+        self.args
+    }
+}
+
+/// The status that the machine ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitStatus(u8);
+
+impl ExitStatus {
+    /// All went well.
+    pub const SUCCESS: Self = Self(0);
+    /// Something went wrong.
+    pub const FAILURE: Self = Self(1);
+
+    /// The status `code`. QEMU hands on those up to 0x6f; higher ones become
+    /// that.
+    pub const fn new(code: u8) -> Self {
+        Self(code)
+    }
+
+    /// The status as a number.
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+}
+
+/// What a program can return.
+pub trait Termination {
+    /// The status that it stands for.
+    fn status(self) -> ExitStatus;
+}
+
+impl Termination for () {
+    fn status(self) -> ExitStatus {
+        ExitStatus::SUCCESS
+    }
+}
+
+impl Termination for ExitStatus {
+    fn status(self) -> ExitStatus {
+        self
+    }
+}
+
+/// An error is printed, and is a failure.
+impl<T: Termination, E: fmt::Display> Termination for Result<T, E> {
+    fn status(self) -> ExitStatus {
+        match self {
+            Ok(value) => value.status(),
+            Err(error) => {
+                crate::println!("error: {error}");
+                ExitStatus::FAILURE
+            }
+        }
+    }
+}
+
+/// Makes a function the program of a kernel image.
+///
+/// The function takes the [`Runtime`] and returns a [`Termination`]: nothing,
+/// an [`ExitStatus`], or a `Result` of one. It runs with interrupts enabled;
+/// when it returns, the machine ends.
+///
+/// Options that the program reads from the command line are named here, so
+/// that all others can be reported as unknown.
+///
+/// The macro also defines the panic handler, which reports and ends with
+/// status 101.
+///
+/// # Examples
+///
+/// ```ignore (needs a kernel target)
+/// #![no_std]
+/// #![no_main]
+///
+/// use firstpoll::runtime::{ExitStatus, Runtime};
+///
+/// firstpoll::entry!(main, options: ["mode"]);
+///
+/// fn main(runtime: Runtime) -> ExitStatus {
+///     match runtime.args().get("mode") {
+///         Some("good") | None => ExitStatus::SUCCESS,
+///         Some(_) => ExitStatus::FAILURE,
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! entry {
+    ($main:path $(, options: [$($option:expr),* $(,)?])? $(,)?) => {
+        const _: () = {
+            #[unsafe(no_mangle)]
+            fn firstpoll_boot() -> ! {
+                $crate::runtime::boot($main, &[$($($option),*)?])
+            }
+
+            #[unsafe(no_mangle)]
+            fn firstpoll_exception(
+                report: &dyn ::core::fmt::Display,
+                backtrace: &$crate::arch::Backtrace,
+            ) -> ! {
+                $crate::runtime::exception(report, backtrace)
+            }
+
+            #[panic_handler]
+            fn panic(info: &::core::panic::PanicInfo<'_>) -> ! {
+                $crate::runtime::panic(info)
+            }
+        };
+    };
 }

@@ -328,6 +328,11 @@ unsafe impl lock_api::RawMutex for RawInterruptMutex {
     }
 }
 
+// ---- the machine's parts that a process has no use for --------------------
+
+mod machine;
+pub use machine::*;
+
 // ---- simulated interrupts -------------------------------------------------
 
 /// Delivers what is pending on the calling core, if it takes interrupts.

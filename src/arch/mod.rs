@@ -23,12 +23,46 @@ pub mod host;
 ))]
 use host as imp;
 
+#[cfg(all(
+    not(firstpoll_loom),
+    any(target_os = "none", firstpoll_arch = "x86_64")
+))]
+pub mod x86_64;
+#[cfg(all(
+    not(firstpoll_loom),
+    any(target_os = "none", firstpoll_arch = "x86_64")
+))]
+use x86_64 as imp;
+
+/// What of the kernel's side is arithmetic, to be tested on the host.
+#[cfg(all(
+    test,
+    not(firstpoll_loom),
+    not(any(target_os = "none", firstpoll_arch = "x86_64"))
+))]
+#[allow(dead_code)]
+mod x86_64 {
+    mod apic_registers;
+    mod calibration;
+    mod exit;
+    mod memory_map;
+    mod scale;
+}
+
 #[cfg(firstpoll_loom)]
 pub mod model;
 #[cfg(firstpoll_loom)]
 use model as imp;
 
+use core::fmt;
+
 pub use deadlines::{Due, Slot};
+#[cfg(not(firstpoll_loom))]
+pub use imp::{
+    Backtrace, ConsolePort, command_line, core_state, enable_interrupts, exit, interrupt_counts,
+    map_device_memory, memory, pci_read, pci_write, random, register_irq, start_clock,
+    start_interrupts, start_memory, start_traps,
+};
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_current_core,
     mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline, set_handlers,
@@ -51,3 +85,43 @@ pub struct Handlers {
     /// interrupts enabled, on a stack of its own.
     pub bottom_half: fn(),
 }
+
+/// The number of interrupts since the boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterruptCounts {
+    /// Of the deadline timer.
+    pub timer: u64,
+    /// Of devices.
+    pub device: u64,
+    /// Raised by mistake, or that nobody handles.
+    pub spurious: u64,
+}
+
+/// The memory that the program can have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The size of the heap.
+    pub heap_bytes: usize,
+    /// How much of it is allocated.
+    pub allocated_bytes: usize,
+}
+
+/// Why a device's interrupt cannot be registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IrqError {
+    /// The machine has no such line.
+    NoSuchLine,
+    /// Too many devices share the line.
+    LineFull,
+}
+
+impl fmt::Display for IrqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchLine => "the machine has no such interrupt line",
+            Self::LineFull => "too many devices share the interrupt line",
+        })
+    }
+}
+
+impl core::error::Error for IrqError {}

@@ -1,14 +1,16 @@
 //! Rule 5 for interrupt-safe tasks: the bottom half, what holds it off, and
 //! what runs it then.
 
-use firstpoll::arch::host::{self, advance, timer_interrupts};
+use firstpoll::arch::host::{self, advance};
 use firstpoll::arch::{self, Slot};
 use firstpoll::block_on;
-use firstpoll::executor::{DEFAULT_BUDGET, pass, stats};
+use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use firstpoll::sync::{BottomHalfLock, bottom_half};
 use std::sync::Arc;
 
-use crate::trace::{D, FOREVER, Signal, Trace, deferral, on_core, panic_of, spawn_safe};
+use crate::trace::{
+    D, FOREVER, Signal, Trace, deferral, on_core, panic_of, spawn_safe, stats, timer_interrupts,
+};
 
 #[test]
 fn an_interrupt_safe_task_is_polled_at_the_bound_while_plain_code_computes() {
@@ -163,11 +165,13 @@ fn it_does_not_run_on_top_of_itself() {
         let inner = trace.clone();
         trace.spawn_safe_doing("slow", move || {
             inner.spawn_safe("woken meanwhile", 1);
+            arch::set_deadline(Slot::TimerQueue, Some(arch::now() + D));
             advance(3 * D);
             inner.log("slow ends");
         });
         advance(D);
         assert_eq!(trace.take(), ["slow", "slow ends"]);
+        assert_eq!(timer_interrupts(), 2);
         assert_eq!(stats().bottom_halves, 1);
         assert_eq!(deferral(), Some(5 * D));
     });

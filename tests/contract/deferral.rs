@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use firstpoll::arch::host::{self, advance, timer_interrupts};
+use firstpoll::arch::host::{self, advance};
 use firstpoll::arch::{self, Instant, Slot};
 use firstpoll::block_on;
-use firstpoll::executor::{DEFAULT_BUDGET, pass, set_deferral_bound, stats};
+use firstpoll::executor::{DEFAULT_BUDGET, pass, set_deferral_bound};
 
-use crate::trace::{D, FOREVER, START, Signal, Trace, deferral, on_core, panic_of};
+use crate::trace::{
+    D, FOREVER, START, Signal, Trace, deferral, on_core, panic_of, stats, timer_interrupts,
+};
 
 // ---- where the invariant is upheld ----------------------------------------
 
@@ -176,6 +178,19 @@ fn a_task_woken_in_a_pass_is_ready_since_that_wake() {
 }
 
 #[test]
+fn a_later_wake_into_the_queue_does_not_move_its_stamp() {
+    on_core(|| {
+        let trace = Trace::new();
+        trace.spawn("a", 1);
+        advance(D / 2);
+        trace.spawn("b", 1);
+        arch::set_deadline(Slot::Deferral, None);
+        let _ = pass(0);
+        assert_eq!(deferral(), Some(D));
+    });
+}
+
+#[test]
 fn leftovers_keep_the_time_of_their_wake() {
     on_core(|| {
         let trace = Trace::new();
@@ -300,6 +315,17 @@ fn each_slot_fires_at_its_own_time() {
         advance(D / 2);
         assert_eq!(timer_interrupts(), 2);
         assert_eq!(deferral(), None);
+    });
+}
+
+#[test]
+fn a_later_deadline_in_one_slot_does_not_delay_the_other() {
+    on_core(|| {
+        arch::set_deadline(Slot::TimerQueue, Some(START + D / 2));
+        Trace::new().spawn("task", 1);
+        advance(D / 2);
+        assert_eq!(timer_interrupts(), 1);
+        assert_eq!(arch::deadline(Slot::TimerQueue), None);
     });
 }
 

@@ -18,5 +18,6 @@ mod passes;
 mod pending;
 mod random_programs;
 mod ready_first;
+mod timeouts;
 mod trace;
 mod wakers;

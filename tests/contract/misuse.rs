@@ -5,10 +5,12 @@ use std::rc::Rc;
 
 use firstpoll::arch::host::{self, advance};
 use firstpoll::arch::{self, Slot};
-use firstpoll::executor::{self, DEFAULT_BUDGET, park, pass, stats};
+use firstpoll::executor::{self, DEFAULT_BUDGET, park, pass};
 use firstpoll::{block_on, spawn};
 
-use crate::trace::{D, FOREVER, Signal, Trace, deferral, on_core, panic_of, spawn_safe};
+use crate::trace::{
+    D, FOREVER, Signal, Trace, deferral, on_core, panic_of, spawn_safe, stats, timer_interrupts,
+};
 
 const IN_TASK: &str = "was called in a task's poll";
 const IN_INTERRUPT: &str = "was called in an interrupt or a bottom half";
@@ -309,7 +311,7 @@ fn a_timer_interrupt_with_nothing_armed_is_counted_and_harmless() {
         arch::set_deadline(Slot::TimerQueue, Some(arch::now() + D));
         arch::set_deadline(Slot::TimerQueue, None);
         advance(D);
-        assert_eq!(host::timer_interrupts(), 1);
+        assert_eq!(timer_interrupts(), 1);
         assert_eq!(stats().idle_timer_interrupts, 1);
         assert_eq!(deferral(), None);
         trace.at_halts([signal.setting()]);

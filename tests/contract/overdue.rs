@@ -2,10 +2,10 @@
 
 use firstpoll::arch::host::advance;
 use firstpoll::block_on;
-use firstpoll::executor::{DEFAULT_BUDGET, pass, stats};
+use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use std::time::Duration;
 
-use crate::trace::{D, FOREVER, Trace, deferral, on_core};
+use crate::trace::{D, FOREVER, Trace, deferral, on_core, stats};
 
 const TICK: Duration = Duration::from_nanos(1);
 

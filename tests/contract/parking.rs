@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use firstpoll::arch::host::{self, advance, timer_interrupts};
+use firstpoll::arch::host::{self, advance};
 use firstpoll::arch::{self, Slot};
-use firstpoll::executor::{DEFAULT_BUDGET, Park, blocking, park, pass, stats};
+use firstpoll::executor::{DEFAULT_BUDGET, Park, blocking, park, pass};
 use firstpoll::{block_on, spawn};
 
-use crate::trace::{D, START, Signal, Trace, deferral, on_core, panic_of, spawn_safe};
+use crate::trace::{
+    D, START, Signal, Trace, deferral, on_core, panic_of, spawn_safe, stats, timer_interrupts,
+};
 
 #[test]
 fn a_park_with_nothing_to_do_halts() {

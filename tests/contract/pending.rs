@@ -1,10 +1,10 @@
 //! Rule 3: what follows a poll that is pending.
 
 use firstpoll::arch::host::{self, advance};
-use firstpoll::executor::{DEFAULT_BUDGET, stats};
+use firstpoll::executor::DEFAULT_BUDGET;
 use firstpoll::{block_on, spawn};
 
-use crate::trace::{D, FOREVER, Signal, Trace, on_core};
+use crate::trace::{D, FOREVER, Signal, Trace, on_core, stats};
 
 #[test]
 fn one_pass_follows_even_if_the_future_is_already_woken() {
@@ -73,6 +73,7 @@ fn leftovers_alone_make_for_another_pass() {
         }
         let done = signal.clone();
         trace.spawn_doing("last", move || done.set());
+        trace.at_halts([]);
         block_on(signal.wait(&trace, "f"));
         assert_eq!(
             trace.take_counts(["f", "task", "last"]),

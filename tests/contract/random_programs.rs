@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use firstpoll::arch::host::{self, advance, timer_interrupts};
+use firstpoll::arch::host::{self, advance};
 use firstpoll::arch::{self, Instant};
 use firstpoll::block_on;
 use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use firstpoll::sync::bottom_half;
 use proptest::prelude::*;
 
-use crate::trace::{D, START, on_core, spawn_safe};
+use crate::trace::{D, START, on_core, spawn_safe, timer_interrupts};
 
 /// What a program does next; times are in hundredths of D.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! Rule 1: the future first, and if it is ready, nothing else.
 
-use firstpoll::executor::{DEFAULT_BUDGET, pass, stats};
+use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use firstpoll::{block_on, spawn};
 
-use crate::trace::{D, Signal, Trace, deferral, on_core};
+use crate::trace::{D, Signal, Trace, deferral, on_core, stats};
 
 #[test]
 fn the_output_of_the_future_is_returned() {

@@ -1,6 +1,7 @@
 //! A record of what the executor did, and the futures that tests build it with.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use firstpoll::arch::{self, Instant, Slot, host};
-use firstpoll::executor::{self, DEFERRAL_BOUND, JoinHandle};
+use firstpoll::executor::{self, DEFAULT_BUDGET, DEFERRAL_BOUND, JoinHandle, Stats};
 use firstpoll::runtime;
 
 /// The deferral bound.
@@ -21,14 +22,44 @@ pub const START: Instant = Instant::from_nanos(1_000_000_000);
 /// The number of polls of a task that never completes.
 pub const FOREVER: usize = usize::MAX;
 
-/// Runs `body` on a core of its own whose clock stands at [`START`].
+/// Runs `body` on a core of its own whose clock stands at [`START`], with no
+/// task ready and nothing armed.
 pub fn on_core<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
     let core = thread::spawn(|| {
+        host::set_clock(Instant::from_nanos(START.as_nanos() / 2));
         runtime::init();
-        host::set_clock(START);
+        // The first poll of the timers' expiry task, and the interrupt that its
+        // spawn has armed.
+        let _ = executor::pass(DEFAULT_BUDGET);
+        host::advance(START - arch::now());
+        BEFORE.set((executor::stats(), host::timer_interrupts()));
         body()
     });
     core.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+thread_local! {
+    static BEFORE: Cell<(Stats, u64)> = Cell::default();
+}
+
+/// The timer interrupts since the start of the test.
+pub fn timer_interrupts() -> u64 {
+    host::timer_interrupts() - BEFORE.get().1
+}
+
+/// What the executor has counted since the start of the test.
+pub fn stats() -> Stats {
+    let (now, before) = (executor::stats(), BEFORE.get().0);
+    Stats {
+        polls: now.polls - before.polls,
+        wakes: now.wakes - before.wakes,
+        passes: now.passes - before.passes,
+        bottom_halves: now.bottom_halves - before.bottom_halves,
+        overdue_passes: now.overdue_passes - before.overdue_passes,
+        halts: now.halts - before.halts,
+        idle_timer_interrupts: now.idle_timer_interrupts - before.idle_timer_interrupts,
+        ..now
+    }
 }
 
 /// What the deferral is armed for, as the time since [`START`].

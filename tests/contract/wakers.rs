@@ -1,8 +1,9 @@
 //! Rules 3, 6 and 8 for wakers: where they may be called, and what outlives what.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::thread;
 
 use firstpoll::arch::host::{self, advance};
@@ -55,6 +56,24 @@ fn a_wake_that_the_call_did_not_take_is_not_left_to_the_next() {
     on_core(|| {
         blocking(|blocked| blocked.waker().wake_by_ref());
         blocking(|blocked| assert!(!blocked.take_woken()));
+    });
+}
+
+#[test]
+fn a_waker_of_a_call_that_never_waited_costs_the_next_one_poll_at_most() {
+    on_core(|| {
+        let trace = Trace::new();
+        let signal = Signal::new();
+        let stale = block_on(poll_fn(|context| {
+            context.waker().wake_by_ref();
+            Poll::Ready(context.waker().clone())
+        }));
+        stale.wake_by_ref();
+        trace.at_halts([Box::new(|| {}), signal.setting()]);
+        block_on(signal.wait(&trace, "f"));
+        let [polls, halts] = trace.take_counts(["f", "halt"]);
+        assert!(polls == 2 || polls == 3, "polled {polls} times");
+        assert_eq!(halts, 2);
     });
 }
 
@@ -300,10 +319,10 @@ fn a_task_that_registers_in_each_poll_sees_every_interrupt() {
         let trace = Trace::new();
         let events = Arc::new(AtomicUsize::new(0));
         let (log, seen) = (trace.clone(), Arc::clone(&events));
-        spawn_safe(std::future::poll_fn(move |context| {
+        spawn_safe(poll_fn(move |context| {
             SLOT.register(context.waker());
             log.log(format!("{} events", seen.load(SeqCst)));
-            std::task::Poll::<()>::Pending
+            Poll::<()>::Pending
         }))
         .detach();
         let _ = pass(DEFAULT_BUDGET);

@@ -46,6 +46,18 @@ pub enum Verb {
     /// then the steps are listed with their durations. The last line is that
     /// of `test`, and the status is 1 if any step failed.
     Ci,
+    /// Take each mechanism of the poll-order contract out once, and see that
+    /// the tests named for it fail.
+    ///
+    /// The mechanisms are the patches in `tests/mutants`. Takes some minutes.
+    Mutants(MutantsArgs),
+}
+
+/// The options of `cargo xtask mutants`.
+#[derive(Debug, Args)]
+pub struct MutantsArgs {
+    /// Only the mutants whose name contains this.
+    pub filter: Option<String>,
 }
 
 const RUN_STATUS: &str = "\

@@ -24,6 +24,7 @@ pub mod cli;
 pub mod console;
 pub mod guest;
 mod monitor;
+pub mod mutants;
 pub mod packages;
 pub mod qemu;
 pub mod run;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use xtask::cli::{Cli, Verb};
-use xtask::{Usage, ci, run, test};
+use xtask::{Usage, ci, mutants, run, test};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Ci => ci::run(),
+        Verb::Mutants(args) => mutants::run(&args),
     };
     status.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -15,26 +15,31 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cli::MutantsArgs;
+use crate::workspace;
+
 /// Where the patches are, from the root of the workspace.
 const PATCHES: &str = "tests/mutants";
 
 /// How long one test may take; a mutant that hangs has failed it.
-const TEST_LIMIT: Duration = Duration::from_secs(90);
+const TEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// Applies each mutant whose name contains `filter` and runs the tests that
-/// must fail then. `root` is the root of the workspace.
+/// Runs the verb: applies each mutant that was asked for, and runs the tests
+/// that must fail then.
 ///
 /// # Errors
 ///
 /// If a mutant survives a test, a patch does not apply, a mutant does not
 /// build, or a named test does not pass without mutants.
-pub fn run(root: &Path, filter: Option<&str>) -> Result<()> {
+pub fn run(args: &MutantsArgs) -> Result<ExitCode> {
+    let root = &workspace::root();
+    let filter = args.filter.as_deref();
     let mutants: Vec<_> = read_mutants(&root.join(PATCHES))?
         .into_iter()
         .filter(|mutant| filter.is_none_or(|filter| mutant.name.contains(filter)))
@@ -84,7 +89,7 @@ pub fn run(root: &Path, filter: Option<&str>) -> Result<()> {
         "{bad} of the mutants' tests did not fail as they must"
     );
     println!("all {} mutants are noticed", mutants.len());
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One patch.

@@ -1,0 +1,143 @@
+//! The monotonic clock: the time-stamp counter, and how fast it is.
+//!
+//! The processor or the hypervisor may tell its frequency. Otherwise it is
+//! measured against the programmable interval timer, within a few
+//! milliseconds: every look at the clocks is taken at a tick of the reference
+//! and bracketed by two readings of the time-stamp counter, so a look that the
+//! host disturbed shows by its width. The same window measures the local APIC's
+//! timer.
+
+use core::arch::x86_64::_rdtsc;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::apic_registers::DIVISOR;
+use super::calibration::{Measured, Sample, measure};
+use super::pit::{self, Pit};
+use super::scale::{NANOS_HZ, Scale};
+use super::{cpu, timer};
+use crate::arch::Instant;
+
+/// The window of a measurement, in ticks of the reference: 4 ms.
+const WINDOW: u16 = (pit::HZ / 250) as u16;
+/// A second window is tried if the first was disturbed more than this.
+const ACCEPTED_PPM: u64 = 500;
+const WINDOWS: usize = 2;
+/// Of so many ticks in a row, the best look counts.
+const LOOKS: usize = 4;
+/// A reference that does not tick within so many ticks of the time-stamp
+/// counter, some tens of milliseconds, is not there.
+const PATIENCE: u64 = 100_000_000;
+
+/// The time-stamp counter at the start of the clock.
+static START: AtomicU64 = AtomicU64::new(0);
+/// The multiplier of the scale to nanoseconds; zero until it is known, which
+/// lets the clock stand still.
+static TO_NANOS: AtomicU64 = AtomicU64::new(0);
+
+/// The time-stamp counter.
+#[inline]
+pub(super) fn ticks() -> u64 {
+    // SAFETY: every 64-bit processor has the instruction.
+    unsafe { _rdtsc() }
+}
+
+/// Starts the clock; it stands still until its frequency is known.
+pub(super) fn start() {
+    START.store(ticks(), Relaxed);
+}
+
+/// The time on the core's clock.
+#[inline]
+pub fn now() -> Instant {
+    let ticks = ticks().wrapping_sub(START.load(Relaxed));
+    Instant::from_nanos(Scale::from_multiplier(TO_NANOS.load(Relaxed)).floor(ticks))
+}
+
+/// Finds out how fast the clock and the deadline timer are, and starts both.
+///
+/// # Panics
+///
+/// Panics if the machine has nothing to measure them by.
+pub fn start_clock() {
+    let told = cpu::frequencies();
+    let needs_apic_timer = !cpu::has_tsc_deadline();
+    let measured = (told.tsc == 0 || needs_apic_timer && told.apic_timer == 0).then(|| {
+        let measured = calibrate();
+        measured.expect("no interval timer to measure the processor's clock by")
+    });
+    let tsc_hz = match measured {
+        Some(measured) if told.tsc == 0 => measured.tsc,
+        _ => told.tsc,
+    };
+    let apic_timer_hz = match measured {
+        Some(measured) => measured.apic_timer,
+        None => told.apic_timer / DIVISOR,
+    };
+    assert!(tsc_hz > 0, "the processor's clock stands still");
+    TO_NANOS.store(Scale::new(tsc_hz, NANOS_HZ).multiplier(), Relaxed);
+    timer::start(tsc_hz, apic_timer_hz);
+}
+
+/// Measures; the better of two windows if the first was disturbed.
+fn calibrate() -> Option<Measured> {
+    let _counting = timer::count_freely();
+    let mut pit = Pit::start();
+    let mut best: Option<Measured> = None;
+    for _ in 0..WINDOWS {
+        let start = look(&mut pit)?;
+        let mut end = look(&mut pit)?;
+        while end.reference_since(start) < WINDOW {
+            end = look_once(&mut pit)?;
+        }
+        let end = narrower(end, look(&mut pit)?);
+        let measured = measure(start, end, pit::HZ)?;
+        if best.is_none_or(|best| measured.uncertainty_ppm < best.uncertainty_ppm) {
+            best = Some(measured);
+        }
+        if measured.uncertainty_ppm <= ACCEPTED_PPM {
+            break;
+        }
+    }
+    best
+}
+
+/// The best of some looks in a row.
+fn look(pit: &mut Pit) -> Option<Sample> {
+    let mut best = look_once(pit)?;
+    for _ in 1..LOOKS {
+        best = narrower(best, look_once(pit)?);
+    }
+    Some(best)
+}
+
+fn narrower(one: Sample, other: Sample) -> Sample {
+    if other.width() < one.width() {
+        other
+    } else {
+        one
+    }
+}
+
+/// A look at the next tick of the reference: it ticked after the clock said
+/// `before` and before that said `after`.
+fn look_once(pit: &mut Pit) -> Option<Sample> {
+    let deadline = ticks().wrapping_add(PATIENCE);
+    let (mut before, mut old) = (0, None);
+    while ticks() < deadline {
+        let this = ticks();
+        pit.latch();
+        let apic_timer = timer::current_count();
+        let after = ticks();
+        let reference = pit.latched();
+        if old.is_some_and(|old| old != reference) {
+            return Some(Sample {
+                before,
+                after,
+                reference,
+                apic_timer,
+            });
+        }
+        (before, old) = (this, Some(reference));
+    }
+    None
+}

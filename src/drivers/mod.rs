@@ -1,0 +1,3 @@
+//! Drivers: they know neither the executor nor the network.
+
+pub mod console;
