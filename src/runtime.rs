@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use log::{LevelFilter, info};
+use log::info;
 
 use crate::arch::{self, Due, Handlers};
 use crate::executor::interrupt;
@@ -17,13 +17,14 @@ pub use crate::fatal::{exception, panic};
 pub fn boot<T: Termination>(main: fn(Runtime) -> T, options: &[&str]) -> ! {
     arch::start_traps(); // Exceptions are reported from here on.
     arch::start_memory(); // There is a heap from here on.
-    arch::start_interrupts();
-    arch::start_clock();
 
     let args = Args::new(arch::command_line());
-    logger::start(LevelFilter::Warn);
+    logger::start(logger::DEFAULT_LEVEL);
     logger::start(args.parse("log").unwrap_or(logger::DEFAULT_LEVEL));
     args.warn_about_unknown(options);
+
+    arch::start_interrupts();
+    arch::start_clock(); // Time stamps are right from here on.
     info!("{} KiB of memory are free", arch::memory().heap_bytes >> 10);
 
     init();

@@ -10,6 +10,8 @@
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use log::debug;
+
 use super::apic_registers::DIVISOR;
 use super::calibration::{Measured, Sample, measure};
 use super::pit::{self, Pit};
@@ -17,8 +19,8 @@ use super::scale::{NANOS_HZ, Scale};
 use super::{cpu, timer};
 use crate::arch::Instant;
 
-/// The window of a measurement, in ticks of the reference: 4 ms.
-const WINDOW: u16 = (pit::HZ / 250) as u16;
+/// The window of a measurement, in ticks of the reference: 2 ms.
+const WINDOW: u16 = (pit::HZ / 500) as u16;
 /// A second window is tried if the first was disturbed more than this.
 const ACCEPTED_PPM: u64 = 500;
 const WINDOWS: usize = 2;
@@ -74,6 +76,7 @@ pub fn start_clock() {
         None => told.apic_timer / DIVISOR,
     };
     assert!(tsc_hz > 0, "the processor's clock stands still");
+    debug!("clock: {tsc_hz} Hz, timer: {apic_timer_hz} Hz, told {told:?}, {measured:?}");
     TO_NANOS.store(Scale::new(tsc_hz, NANOS_HZ).multiplier(), Relaxed);
     timer::start(tsc_hz, apic_timer_hz);
 }
