@@ -28,6 +28,6 @@ mod session;
 mod tests;
 
 pub use answer::Pages;
-pub use options::{Mode, Options};
+pub use options::{Mode, Options, UnknownMode};
 pub use serve::{ByteStream, serve, serve_blocking};
 pub use session::{Session, Step};

@@ -1,6 +1,10 @@
 //! What can be chosen at boot.
 
+use core::num::NonZero;
+use core::str::FromStr;
 use core::time::Duration;
+
+use firstpoll::runtime::Args;
 
 /// The server's options, each from a word `name=value` on the kernel's command
 /// line.
@@ -27,61 +31,50 @@ pub enum Mode {
     Blocking,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            mode: Mode::Async,
-            port: 80,
-            max_connections: 512,
-            read_timeout: Duration::from_secs(10),
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMode> {
+        match name {
+            "async" => Ok(Self::Async),
+            "blocking" => Ok(Self::Blocking),
+            _ => Err(UnknownMode),
         }
     }
 }
+
+/// The server has no such form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownMode;
 
 impl Options {
-    /// Takes one option; whether it is one of ours and well-formed. If not,
-    /// nothing changes.
-    pub fn set(&mut self, name: &str, value: &str) -> bool {
-        self.try_set(name, value).is_some()
-    }
-
-    fn try_set(&mut self, name: &str, value: &str) -> Option<()> {
-        match name {
-            "mode" => {
-                self.mode = match value {
-                    "async" => Mode::Async,
-                    "blocking" => Mode::Blocking,
-                    _ => return None,
-                }
-            }
-            "port" => self.port = positive(value)?.try_into().ok()?,
-            "max_connections" => self.max_connections = positive(value)?.try_into().ok()?,
-            "read_timeout_ms" => self.read_timeout = Duration::from_millis(positive(value)?),
-            _ => return None,
+    /// Reads the options. Whatever has no value that can be used is reported,
+    /// and keeps its default.
+    pub fn read(args: Args) -> Self {
+        Self {
+            mode: args.parse("mode").unwrap_or(Mode::Async),
+            port: args.parse("port").map_or(80, NonZero::get),
+            max_connections: args.parse("max_connections").map_or(512, NonZero::get),
+            read_timeout: args
+                .parse("read_timeout_ms")
+                .map_or(Duration::from_secs(10), |ms: NonZero<u64>| {
+                    Duration::from_millis(ms.get())
+                }),
         }
-        Some(())
     }
-}
-
-fn positive(value: &str) -> Option<u64> {
-    value.parse().ok().filter(|&value| value != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(line: &'static str) -> Options {
+        Options::read(Args::new(line.as_bytes()))
+    }
+
     #[test]
     fn every_option_can_be_set() {
-        let mut options = Options::default();
-        for (name, value) in [
-            ("mode", "blocking"),
-            ("port", "8080"),
-            ("max_connections", "3"),
-            ("read_timeout_ms", "250"),
-        ] {
-            assert!(options.set(name, value), "{name}={value}");
-        }
+        let options = read("mode=blocking port=8080 max_connections=3 read_timeout_ms=250");
         let wanted = Options {
             mode: Mode::Blocking,
             port: 8080,
@@ -89,25 +82,22 @@ mod tests {
             read_timeout: Duration::from_millis(250),
         };
         assert_eq!(options, wanted);
-        assert!(options.set("mode", "async"));
-        assert_eq!(options.mode, Mode::Async);
+        assert_eq!(read("mode=async").mode, Mode::Async);
     }
 
     #[test]
     fn nonsense_changes_nothing() {
-        let mut options = Options::default();
-        for (name, value) in [
-            ("mode", "sync"),
-            ("port", "0"),
-            ("port", "65536"),
-            ("port", ""),
-            ("max_connections", "-1"),
-            ("max_connections", "0"),
-            ("read_timeout_ms", "1s"),
-            ("colour", "red"),
+        for line in [
+            "mode=sync",
+            "port=0",
+            "port=65536",
+            "port=",
+            "max_connections=-1",
+            "max_connections=0",
+            "read_timeout_ms=1s",
+            "colour=red",
         ] {
-            assert!(!options.set(name, value), "{name}={value}");
+            assert_eq!(read(line), read(""), "{line}");
         }
-        assert_eq!(options, Options::default());
     }
 }

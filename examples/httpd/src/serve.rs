@@ -15,6 +15,8 @@ pub trait ByteStream {
     type Error: Error;
 
     /// Reads some bytes into `buffer`, at least one; 0 is the end of the stream.
+    ///
+    /// If the future is dropped, nothing is lost.
     fn read(&mut self, buffer: &mut [u8]) -> impl Future<Output = Result<usize, Self::Error>>;
 
     /// Writes all of `bytes`.
