@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod answer;
 mod body;
+mod net;
 mod options;
 mod request;
 mod serve;

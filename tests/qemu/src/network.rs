@@ -53,6 +53,19 @@ pub fn serve(options: Options) -> Result<Served> {
 ///
 /// If QEMU cannot be started.
 pub fn boot_with_peer(program: &str, command_line: &str) -> Result<(Guest, Peer)> {
+    let options = Options {
+        append: command_line.to_owned(),
+        ..Options::default()
+    };
+    boot_on_peer(program, options)
+}
+
+/// As [`boot_with_peer`], on a machine of one's own choice.
+///
+/// # Errors
+///
+/// If QEMU cannot be started.
+pub fn boot_on_peer(program: &str, options: Options) -> Result<(Guest, Peer)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("firstpoll-{}-{count}.sock", std::process::id());
@@ -60,8 +73,7 @@ pub fn boot_with_peer(program: &str, command_line: &str) -> Result<(Guest, Peer)
     let peer = Peer::listen(&path)?;
     let options = Options {
         net: Net::Unix(path),
-        append: command_line.to_owned(),
-        ..Options::default()
+        ..options
     };
     let image = cargo::build_image(program, Profile::Release)?;
     Ok((Guest::boot(&options, &image)?, peer))
