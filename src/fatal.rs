@@ -32,13 +32,13 @@ pub fn exception(report: &dyn fmt::Display, backtrace: &Backtrace) -> ! {
 /// Prints what is known, without a lock and without an allocation, and ends.
 fn fatal(report: fmt::Arguments<'_>, backtrace: &Backtrace) -> ! {
     static FAILING: AtomicBool = AtomicBool::new(false);
+    let state = arch::core_state();
     // Never unmasked: nothing runs after this.
     core::mem::forget(arch::mask_interrupts());
     if FAILING.swap(true, Relaxed) {
         print_unlocked(format_args!("\nfailed again while reporting that\n"));
         arch::exit(STATUS);
     }
-    let state = arch::core_state();
     print_unlocked(format_args!("\n{report}\n"));
     if let Some(location) = executor::current_task() {
         print_unlocked(format_args!("in the task spawned at {location}\n"));

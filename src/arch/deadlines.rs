@@ -102,7 +102,6 @@ impl Deadlines {
     }
 
     /// What the timer is programmed for.
-    #[cfg_attr(any(target_os = "none", firstpoll_arch = "x86_64"), expect(dead_code))]
     pub(super) fn programmed(&self) -> Option<Instant> {
         armed(self.programmed.load(Relaxed))
     }

@@ -73,10 +73,17 @@ pub(super) const fn pins(version: u32) -> u32 {
     (version >> 16 & 0xff) + 1
 }
 
+/// The bit that makes a pin level-triggered.
+const LEVEL: u32 = 1 << 15;
+
+/// The lower half of the entry of a pin that raises nothing. It is
+/// level-triggered already: a pin that is not forgets what is asserted while it
+/// is masked.
+pub(super) const MASKED_PIN: u32 = MASKED | LEVEL;
+
 /// A pin's entry, both halves: fixed delivery of `vector` to one local APIC,
 /// level-triggered and active high, as QEMU's interrupt router drives PCI's.
 pub(super) const fn pin_entry(vector: u8, apic_id: u8) -> [u32; 2] {
-    const LEVEL: u32 = 1 << 15;
     [vector as u32 | LEVEL, (apic_id as u32) << 24]
 }
 
@@ -117,6 +124,7 @@ mod tests {
         assert_eq!(pin_register(0), 0x10);
         assert_eq!(pin_register(23), 0x3e);
         assert_eq!(pins(0x0017_0020), 24);
+        assert_eq!(MASKED_PIN, 0x1_8000);
         assert_eq!(pin_entry(0x3b, 2), [0x803b, 0x0200_0000]);
     }
 }

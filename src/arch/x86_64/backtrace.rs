@@ -59,7 +59,7 @@ impl fmt::Display for Backtrace {
             // A frame holds the outer frame pointer and the return address.
             let is_frame = |address: u64| {
                 let mut stacks = stacks.iter();
-                address % 8 == 0
+                address.is_multiple_of(8)
                     && stacks.any(|stack| {
                         stack.area.contains(&address)
                             && stack.area.end - address >= 2 * size_of::<u64>() as u64

@@ -13,22 +13,22 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use log::debug;
 
 use super::apic_registers::DIVISOR;
-use super::calibration::{Measured, Sample, measure};
+use super::calibration::{Measured, Sample, Window};
 use super::pit::{self, Pit};
 use super::scale::{NANOS_HZ, Scale};
 use super::{cpu, timer};
 use crate::arch::Instant;
 
-/// The window of a measurement, in ticks of the reference: 2 ms.
+/// The length of a window, in ticks of the reference: 2 ms.
 const WINDOW: u16 = (pit::HZ / 500) as u16;
-/// A second window is tried if the first was disturbed more than this.
+/// Windows are tried until one is undisturbed.
 const ACCEPTED_PPM: u64 = 500;
-const WINDOWS: usize = 2;
+const WINDOWS: usize = 4;
 /// Of so many ticks in a row, the best look counts.
 const LOOKS: usize = 4;
-/// A reference that does not tick within so many ticks of the time-stamp
-/// counter, some tens of milliseconds, is not there.
-const PATIENCE: u64 = 100_000_000;
+/// A reference that does not tick within so many readings, each of which takes
+/// longer than half a tick, is not there.
+const PATIENCE: usize = 1_000;
 
 /// The time-stamp counter at the start of the clock.
 static START: AtomicU64 = AtomicU64::new(0);
@@ -81,52 +81,46 @@ pub fn start_clock() {
     timer::start(tsc_hz, apic_timer_hz);
 }
 
-/// Measures; the better of two windows if the first was disturbed.
+/// Measures until a window is undisturbed. If none is, the slowest clock is the
+/// right one: a reference that went round makes the others seem too fast.
 fn calibrate() -> Option<Measured> {
     let _counting = timer::count_freely();
     let mut pit = Pit::start();
-    let mut best: Option<Measured> = None;
+    let mut slowest: Option<Measured> = None;
     for _ in 0..WINDOWS {
-        let start = look(&mut pit)?;
-        let mut end = look(&mut pit)?;
-        while end.reference_since(start) < WINDOW {
-            end = look_once(&mut pit)?;
+        let window = watch(&mut pit)?;
+        let Some(measured) = window.measure(pit::HZ) else {
+            continue;
+        };
+        if !window.was_interrupted() && measured.uncertainty_ppm <= ACCEPTED_PPM {
+            return Some(measured);
         }
-        let end = narrower(end, look(&mut pit)?);
-        let measured = measure(start, end, pit::HZ)?;
-        if best.is_none_or(|best| measured.uncertainty_ppm < best.uncertainty_ppm) {
-            best = Some(measured);
-        }
-        if measured.uncertainty_ppm <= ACCEPTED_PPM {
-            break;
+        if slowest.is_none_or(|slowest| measured.tsc < slowest.tsc) {
+            slowest = Some(measured);
         }
     }
-    best
+    slowest
 }
 
-/// The best of some looks in a row.
-fn look(pit: &mut Pit) -> Option<Sample> {
-    let mut best = look_once(pit)?;
+/// Looks at the clocks for the length of a window.
+fn watch(pit: &mut Pit) -> Option<Window> {
+    let mut start = look(pit)?;
     for _ in 1..LOOKS {
-        best = narrower(best, look_once(pit)?);
+        start = start.narrower(look(pit)?);
     }
-    Some(best)
-}
-
-fn narrower(one: Sample, other: Sample) -> Sample {
-    if other.width() < one.width() {
-        other
-    } else {
-        one
+    let mut window = Window::new(start, WINDOW);
+    while !window.add(look(pit)?) {}
+    for _ in 1..LOOKS {
+        window.add(look(pit)?);
     }
+    Some(window)
 }
 
 /// A look at the next tick of the reference: it ticked after the clock said
 /// `before` and before that said `after`.
-fn look_once(pit: &mut Pit) -> Option<Sample> {
-    let deadline = ticks().wrapping_add(PATIENCE);
+fn look(pit: &mut Pit) -> Option<Sample> {
     let (mut before, mut old) = (0, None);
-    while ticks() < deadline {
+    for _ in 0..PATIENCE {
         let this = ticks();
         pit.latch();
         let apic_timer = timer::current_count();

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::apic_registers::{MASKED, pin_entry, pin_register, pins as pins_of};
+use super::apic_registers::{MASKED_PIN, pin_entry, pin_register, pins as pins_of};
 use super::{InterruptMutex, apic, paging};
 
 /// Where the first I/O APIC is on every PC and every machine of QEMU's.
@@ -42,7 +42,7 @@ pub(super) fn start() {
     }
     let count = pins_of(version);
     for pin in 0..count as u8 {
-        io_apic.write(pin_register(pin), MASKED);
+        io_apic.write(pin_register(pin), MASKED_PIN);
     }
     PINS.store(count, Relaxed);
     *IO_APIC.lock() = Some(io_apic);

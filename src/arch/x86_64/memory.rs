@@ -40,6 +40,7 @@ pub fn start_memory() {
     let mut free = FreeMemory::new(map.clone());
     let image = Image::get();
     free.reserve(image.start, image.end - image.start);
+    free.reserve(paging::REACH, u64::MAX);
     for (start, bytes) in boot::loader_structures() {
         free.reserve(start, bytes);
     }

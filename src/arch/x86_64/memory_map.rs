@@ -60,6 +60,7 @@ impl FreeMemory {
         for entry in map.clone().filter(|entry| entry.kind == Kind::Ram) {
             let end = entry.start.saturating_add(entry.bytes);
             let start = entry.start.max(LOW_BYTES);
+            free.reserve(entry.start, entry.bytes); // Not to have it twice.
             free.add(start, end);
         }
         for entry in map.filter(|entry| entry.kind == Kind::Reserved) {
@@ -184,6 +185,15 @@ mod tests {
         ]);
         assert_eq!(pieces(&free), [(MIB, 4 * MIB), (5 * MIB, 7 * MIB)]);
         assert_eq!(free.bytes(), 5 * MIB);
+    }
+
+    #[test]
+    fn what_is_there_twice_is_free_once() {
+        let free = free(&[ram(MIB, 4 * MIB), ram(2 * MIB, 6 * MIB), ram(MIB, 2 * MIB)]);
+        assert_eq!(free.bytes(), 5 * MIB);
+        let mut pieces = pieces(&free);
+        pieces.sort_unstable();
+        assert!(pieces.windows(2).all(|pair| pair[0].1 <= pair[1].0));
     }
 
     #[test]

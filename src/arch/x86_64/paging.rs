@@ -27,8 +27,8 @@ pub(super) const LOW_GIB: usize = 4;
 
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 const GIB: u64 = 1 << 30;
-/// What one top-level entry reaches.
-const POINTERS_REACH: u64 = 512 * GIB;
+/// What the one top-level entry reaches; nothing above is ever mapped.
+pub(super) const REACH: u64 = 512 * GIB;
 
 /// The top-level table, of which only the first entry is used.
 pub(super) static PML4: Tables<1> = Tables::new();
@@ -211,7 +211,7 @@ fn new_table(free: &mut FreeMemory) -> Option<&'static mut Table> {
 /// The range belongs to a device, and the 2 MiB around it hold no memory.
 pub unsafe fn map_device_memory(address: u64, bytes: usize) -> Option<NonNull<u8>> {
     let end = address.checked_add(bytes as u64)?;
-    if end > POINTERS_REACH {
+    if end > REACH {
         return None;
     }
     let _editing = EDITING.lock();

@@ -18,7 +18,8 @@ const TSC_DEADLINE: Msr = Msr::new(0x6e0);
 static DEADLINES: Deadlines = Deadlines::new();
 /// Whether the timer takes deadlines; else it counts down.
 static BY_TSC: AtomicBool = AtomicBool::new(false);
-/// The multiplier of the scale from nanoseconds to the timer's ticks.
+/// The multiplier of the scale from nanoseconds to the timer's ticks; zero until
+/// the timer starts.
 static FROM_NANOS: AtomicU64 = AtomicU64::new(0);
 
 /// Lets the timer count down from its highest count without interrupts, to be
@@ -61,6 +62,9 @@ pub(super) fn start(tsc_hz: u64, apic_timer_hz: u64) {
     // SAFETY: the instruction orders the write above before those of deadlines,
     // as the manual demands, and does nothing else.
     unsafe { core::arch::x86_64::_mm_mfence() };
+    if let Some(deadline) = DEADLINES.programmed() {
+        program(deadline);
+    }
 }
 
 /// The timer interrupt. Returns whether the bottom half shall run.
@@ -102,9 +106,13 @@ fn set(slot: Slot, deadline: Option<Instant>) {
 /// past: zero would disarm it. What is further away than it can count
 /// interrupts early, finds nothing due, and is programmed again.
 fn program(deadline: Instant) {
+    let from_nanos = FROM_NANOS.load(Relaxed);
+    if from_nanos == 0 {
+        return; // `start` makes up for it.
+    }
     let left = deadline - now();
     let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-    let count = Scale::from_multiplier(FROM_NANOS.load(Relaxed)).ceil(nanos);
+    let count = Scale::from_multiplier(from_nanos).ceil(nanos);
     if BY_TSC.load(Relaxed) {
         let mut register = TSC_DEADLINE;
         let value = ticks().saturating_add(count).max(1);
