@@ -8,13 +8,15 @@
 
 extern crate alloc;
 
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::convert::Infallible;
+use core::error;
 use core::fmt::{self, Display};
 
 use firstpoll::arch::{Instant, now};
 use firstpoll::net::{Buffers, Error, ListenerOptions, Stack, TcpListener, TcpStream};
-use firstpoll::runtime::{ExitStatus, Runtime};
+use firstpoll::runtime::Runtime;
 use firstpoll::time::{Duration, sleep};
 use firstpoll::{block_on, executor, println, spawn};
 use httpd::{Mode, Options, Pages, Session, serve, serve_blocking};
@@ -40,11 +42,9 @@ const BUFFERS: Buffers = Buffers {
     send_bytes: 4 << 10,
 };
 
-fn main(runtime: Runtime) -> ExitStatus {
+fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
     let options = Options::read(runtime.args());
-    let Err(error) = runtime.network().and_then(|stack| run(stack, options));
-    log::error!("cannot serve: {error}");
-    ExitStatus::FAILURE
+    match run(runtime.network()?, options)? {}
 }
 
 /// Returns only if the network cannot be used.
@@ -90,9 +90,23 @@ fn serve_all(listener: &TcpListener, pages: Counters, options: Options) -> ! {
     loop {
         let stream = accept(listener);
         if let Some(place) = served.take() {
-            spawn(answer(stream, Session::new(), pages, options.read_timeout, place)).detach();
+            spawn(answer(
+                stream,
+                Session::new(),
+                pages,
+                options.read_timeout,
+                place,
+            ))
+            .detach();
         } else if let Some(place) = refused.take() {
-            spawn(answer(stream, Session::refusing(), pages, REFUSAL_PATIENCE, place)).detach();
+            spawn(answer(
+                stream,
+                Session::refusing(),
+                pages,
+                REFUSAL_PATIENCE,
+                place,
+            ))
+            .detach();
         }
     }
 }

@@ -6,11 +6,15 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::error;
 use core::net::{Ipv4Addr, SocketAddr};
 
 use firstpoll::arch::now;
 use firstpoll::net::{Error, Stack, TcpListener, TcpOptions, TcpStream};
-use firstpoll::runtime::{ExitStatus, Runtime};
+use firstpoll::runtime::Runtime;
 use firstpoll::time::Duration;
 use firstpoll::{block_on, println};
 
@@ -18,20 +22,12 @@ firstpoll::entry!(main, options: ["peer", "nobody"]);
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-fn main(runtime: Runtime) -> ExitStatus {
+fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
     let args = runtime.args();
-    let address = |name| args.get(name)?.parse::<Ipv4Addr>().ok();
-    let (Some(peer), Some(nobody)) = (address("peer"), address("nobody")) else {
-        println!("peer= and nobody= are needed");
-        return ExitStatus::FAILURE;
+    let (Some(peer), Some(nobody)) = (args.parse("peer"), args.parse("nobody")) else {
+        return Err("peer= and nobody= are needed".into());
     };
-    match runtime.network().and_then(|stack| run(stack, peer, nobody)) {
-        Ok(()) => ExitStatus::SUCCESS,
-        Err(error) => {
-            println!("no network: {error:?}");
-            ExitStatus::FAILURE
-        }
-    }
+    Ok(run(runtime.network()?, peer, nobody)?)
 }
 
 fn run(stack: Stack, peer: Ipv4Addr, nobody: Ipv4Addr) -> Result<(), Error> {
@@ -53,7 +49,10 @@ fn run(stack: Stack, peer: Ipv4Addr, nobody: Ipv4Addr) -> Result<(), Error> {
     let start = now();
     let unanswered = TcpStream::connect_with(stack, SocketAddr::from((nobody, 80)), options);
     let unanswered = outcome(block_on(unanswered));
-    println!("nobody: {unanswered} after {} ms", (now() - start).as_millis());
+    println!(
+        "nobody: {unanswered} after {} ms",
+        (now() - start).as_millis()
+    );
     Ok(())
 }
 

@@ -6,8 +6,13 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::error;
+
 use firstpoll::net::{Error, Stack, TcpListener};
-use firstpoll::runtime::{ExitStatus, Runtime};
+use firstpoll::runtime::Runtime;
 use firstpoll::time::{Duration, sleep, timeout};
 use firstpoll::{block_on, println};
 
@@ -15,14 +20,8 @@ firstpoll::entry!(main);
 
 const SOON: Duration = Duration::from_millis(20);
 
-fn main(runtime: Runtime) -> ExitStatus {
-    match runtime.network().and_then(|stack| block_on(run(stack))) {
-        Ok(()) => ExitStatus::SUCCESS,
-        Err(error) => {
-            println!("broken: {error:?}");
-            ExitStatus::FAILURE
-        }
-    }
+fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
+    Ok(block_on(run(runtime.network()?))?)
 }
 
 async fn run(stack: Stack) -> Result<(), Error> {
@@ -41,7 +40,10 @@ async fn run(stack: Stack) -> Result<(), Error> {
     println!("next: a pending read");
     let mut stream = listener.accept().await?;
     let read = timeout(SOON, stream.read(&mut [0; 16])).await;
-    println!("the read was {}", if read.is_err() { "pending" } else { "ready" });
+    println!(
+        "the read was {}",
+        if read.is_err() { "pending" } else { "ready" }
+    );
     let mut byte = [0];
     let count = stream.read(&mut byte).await?;
     println!("read {count} after that");
@@ -49,7 +51,10 @@ async fn run(stack: Stack) -> Result<(), Error> {
 
     println!("next: a pending accept");
     let accept = timeout(SOON, listener.accept()).await;
-    println!("the accept was {}", if accept.is_err() { "pending" } else { "ready" });
+    println!(
+        "the accept was {}",
+        if accept.is_err() { "pending" } else { "ready" }
+    );
     println!("next: a stream after that");
     drop(listener.accept().await?);
 

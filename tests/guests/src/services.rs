@@ -14,19 +14,19 @@
 
 extern crate alloc;
 
+use alloc::boxed::Box;
 use alloc::format;
+use core::error;
 use core::future::pending;
 
 use firstpoll::net::{Error, Stack, TcpListener, TcpStream};
-use firstpoll::runtime::{ExitStatus, Runtime};
+use firstpoll::runtime::Runtime;
 use firstpoll::{block_on, println, spawn};
 
 firstpoll::entry!(main);
 
-fn main(runtime: Runtime) -> ExitStatus {
-    let result = runtime.network().and_then(run);
-    println!("cannot serve: {result:?}");
-    ExitStatus::FAILURE
+fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
+    Ok(run(runtime.network()?)?)
 }
 
 fn run(stack: Stack) -> Result<(), Error> {

@@ -7,12 +7,16 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::error;
 use core::future::ready;
 use core::hint::black_box;
 
 use firstpoll::arch::now;
 use firstpoll::net::{Error, Stack, TcpListener};
-use firstpoll::runtime::{ExitStatus, Runtime};
+use firstpoll::runtime::Runtime;
 use firstpoll::time::Duration;
 use firstpoll::{block_on, executor, println, spawn};
 
@@ -20,7 +24,7 @@ firstpoll::entry!(main, options: ["shape", "deferral"]);
 
 const BUSY: Duration = Duration::from_secs(5);
 
-fn main(runtime: Runtime) -> ExitStatus {
+fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
     let args = runtime.args();
     if args.get("deferral") == Some("off") {
         executor::set_deferral_bound(Duration::MAX);
@@ -29,18 +33,9 @@ fn main(runtime: Runtime) -> ExitStatus {
         Some("ready") => call_ready,
         Some("compute") => compute,
         Some("task") => compute_in_task,
-        other => {
-            println!("no such shape: {other:?}");
-            return ExitStatus::FAILURE;
-        }
+        _ => return Err("no such shape".into()),
     };
-    match runtime.network().and_then(|stack| run(stack, busy)) {
-        Ok(()) => ExitStatus::SUCCESS,
-        Err(error) => {
-            println!("no network: {error:?}");
-            ExitStatus::FAILURE
-        }
-    }
+    Ok(run(runtime.network()?, busy)?)
 }
 
 fn run(stack: Stack, busy: fn()) -> Result<(), Error> {
@@ -70,7 +65,11 @@ fn compute() {
     let mut value = 1_u64;
     while now() < end {
         for _ in 0..100_000 {
-            value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            value = black_box(
+                value
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1),
+            );
         }
     }
 }
