@@ -1,6 +1,6 @@
 //! httpd, with real clients.
 
-use std::net::TcpStream;
+use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -294,38 +294,43 @@ fn cpu_time(process: u32) -> Result<Duration> {
 /// Case C1: connections one after another, each for one request.
 #[test]
 fn many_connections_one_after_the_other() -> Result<()> {
-    const HALF: u32 = 20_000;
+    const PARTS: usize = 20;
+    const CONNECTIONS_OF_A_PART: usize = 1000;
 
     let (mut httpd, peer) = network::boot_with_peer("httpd", STATIC)?;
     httpd.wait_for_line("listening on port 80", BOOT_TIMEOUT)?;
-    let mut halves = [Duration::ZERO; 2];
-    for half in &mut halves {
+    let part = || -> Result<Duration> {
         let start = Instant::now();
-        for number in 0..HALF {
+        for number in 0..CONNECTIONS_OF_A_PART {
             let stream = peer.connect(guest(80), 5 * SECOND);
             let stream = stream.with_context(|| format!("connection {number}"))?;
-            let mut client = Client::new(stream);
-            let response = client.get("/");
+            let response = Client::new(stream).get("/");
             let response = response.with_context(|| format!("request {number}"))?;
             assert_eq!(response.status, 200);
         }
-        *half = start.elapsed();
-    }
-    println!("{HALF} connections took {halves:?}");
-    let slower = halves[1].as_secs_f64() / halves[0].as_secs_f64();
-    assert!(
-        (0.8..1.2).contains(&slower),
-        "the second half took {slower:.2} as long"
-    );
+        Ok(start.elapsed())
+    };
+    let half = || -> Result<Vec<Duration>> {
+        let mut times = (0..PARTS).map(|_| part()).collect::<Result<Vec<_>>>()?;
+        times.sort_unstable();
+        println!("{CONNECTIONS_OF_A_PART} connections took {times:?}");
+        Ok(times)
+    };
+    let (first, second) = (half()?, half()?);
+    // The quick parts show the guest's own speed, the slow ones the machine's.
+    let slower = second[2].as_secs_f64() / first[2].as_secs_f64();
+    assert!(slower < 1.2, "the second half took {slower:.2} as long");
     Ok(())
 }
 
 #[test]
 fn wrk_meets_no_error() -> Result<()> {
     let served = network::serve(Options::default())?;
-    for connections in ["1", "16", "128"] {
+    for (connections, seconds) in [("1", "3"), ("16", "3"), ("128", "10")] {
+        // QEMU listens with a backlog of one, so that many connections at once
+        // are made only by repeated SYNs, the third after 7 s.
         let output = Command::new("wrk")
-            .args(["-t1", "-d4", "-c", connections])
+            .args(["-t1", "--timeout", "8s", "-c", connections, "-d", seconds])
             .arg(format!("http://{}/", served.address))
             .output()?;
         let report = String::from_utf8_lossy(&output.stdout);
@@ -338,25 +343,32 @@ fn wrk_meets_no_error() -> Result<()> {
     Ok(())
 }
 
-/// Clients that say nothing, or go away in the middle.
+/// Clients that go away in the middle, one way or the other, leave nothing
+/// behind.
 #[test]
 fn rude_clients_do_no_harm() -> Result<()> {
-    let served = network::serve(append("read_timeout_ms=1000"))?;
-    for round in 0..100 {
-        let mut client = TcpStream::connect(served.address)?;
+    let (mut httpd, peer) = network::boot_with_peer("httpd", STATIC)?;
+    httpd.wait_for_line("listening on port 80", BOOT_TIMEOUT)?;
+    for round in 0..200 {
+        let mut stream = peer.connect(guest(80), 5 * SECOND)?;
+        stream.write_all(&GET.as_bytes()[..round % GET.len()])?;
         if round % 2 == 0 {
-            std::io::Write::write_all(&mut client, &GET.as_bytes()[..round / 4])?;
+            stream.reset();
         }
     }
-    serves_http(&served)?;
-    std::thread::sleep(2 * SECOND);
-    let stats = Client::connect(served.address)?.get("/stats")?.body;
-    let count = |name: &str| -> Option<u32> {
-        let line = stats.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse().ok()
-    };
-    let (sockets, waiting) = (count("network.sockets"), count("network.time_wait"));
-    let live = sockets.context("no sockets")? - waiting.context("no time_wait")?;
-    assert!(live < 10, "{stats}");
-    Ok(())
+    let mut client = Client::new(peer.connect(guest(80), 5 * SECOND)?);
+    let deadline = Instant::now() + 5 * SECOND;
+    loop {
+        let stats = client.get("/stats")?.body;
+        let count = |name: &str| -> Result<u32> {
+            let line = stats.lines().find_map(|line| line.strip_prefix(name));
+            Ok(line.context("no such counter")?.trim().parse()?)
+        };
+        assert_eq!(count("network.accepted")?, 201);
+        let live = count("network.sockets")? - count("network.time_wait")?;
+        if live == 1 {
+            return Ok(());
+        }
+        assert!(Instant::now() < deadline, "{live} connections are left");
+    }
 }
