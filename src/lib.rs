@@ -9,7 +9,7 @@
 //!   background tasks, the timer interrupt guarantees that they are polled
 //!   within a stated bound. The docs of [`block_on`] hold the whole contract.
 //!
-//! The layers, each importing only those below it: [`time`], [`executor`],
+//! The layers, each importing only those below it: [`net`], [`time`], [`executor`],
 //! [`sync`], [`arch`]. `arch` is the only place that knows the target; its host
 //! stand-in lets everything above run under plain `cargo test`.
 #![no_std]
@@ -29,6 +29,8 @@ pub mod executor;
 mod fatal;
 #[cfg(not(firstpoll_loom))]
 pub mod logger;
+#[cfg(not(firstpoll_loom))]
+pub mod net;
 #[cfg(not(firstpoll_loom))]
 pub mod runtime;
 pub mod sync;

@@ -2,10 +2,13 @@
 
 use core::fmt;
 
+use hermit_sync::OnceCell;
 use log::info;
 
 use crate::arch::{self, Due, Handlers};
+use crate::drivers::{self, virtio_net, virtio_rng};
 use crate::executor::interrupt;
+use crate::net::{self, Config, ConfigError, Device, Stack};
 use crate::{logger, time};
 
 pub use crate::args::{Args, Opt};
@@ -68,7 +71,63 @@ impl Runtime {
     pub fn args(self) -> Args {
         self.args
     }
+
+    /// The network, which the first call starts: a virtio network card, with
+    /// the address that `ip=` and `gateway=` on the command line give, or else
+    /// one by DHCP. [`Stack::wait_configured`] waits for that.
+    ///
+    /// A program that does not call it pays nothing for the network, and runs
+    /// on a machine that has none.
+    ///
+    /// # Errors
+    ///
+    /// A [`NetworkError`] if there is no network to be had.
+    pub fn network(self) -> Result<Stack, NetworkError> {
+        static STACK: OnceCell<Stack> = OnceCell::new();
+        if let Some(&stack) = STACK.get() {
+            return Ok(stack);
+        }
+        let config = Config::from_options(self.args.get("ip"), self.args.get("gateway"))
+            .map_err(NetworkError::Config)?;
+        let seed = seed().map_err(NetworkError::NoRandomness)?;
+        let card = virtio_net::probe().map_err(NetworkError::Card)?;
+        let stack = net::start(Device::virtio(card), config, seed);
+        Ok(*STACK.get_or_init(|| stack))
+    }
 }
+
+/// What the network's random numbers are drawn from: the processor's source of
+/// randomness, or else the machine's.
+fn seed() -> Result<u64, drivers::Error> {
+    arch::random().map_or_else(virtio_rng::random, Ok)
+}
+
+/// Why there is no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkError {
+    /// An option on the command line is of no use.
+    Config(ConfigError),
+    /// Neither the processor nor an entropy device gives random numbers, without
+    /// which connections could be guessed.
+    NoRandomness(drivers::Error),
+    /// There is no network card that can be used.
+    Card(drivers::Error),
+}
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::NoRandomness(error) => write!(
+                f,
+                "no network: the processor has no RDRAND, and of an entropy device: {error}"
+            ),
+            Self::Card(error) => write!(f, "no network: of a virtio network card: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for NetworkError {}
 
 /// The status that the machine ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

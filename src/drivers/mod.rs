@@ -1,3 +1,58 @@
 //! Drivers: they know neither the executor nor the network.
+//!
+//! What a device writes is checked before it is used: a device that breaks the
+//! rules is left alone from then on, and takes nothing else with it.
 
 pub mod console;
+mod dma;
+pub mod pci;
+pub mod virtio_net;
+pub mod virtio_rng;
+
+use core::error;
+use core::fmt;
+
+/// Why a device cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine has no such device.
+    NotFound,
+    /// The device's registers are not where they should be, or out of reach.
+    Unreachable,
+    /// The device refuses the features that the driver needs.
+    Unsupported,
+    /// No memory is left for the device's queues and buffers.
+    OutOfMemory,
+    /// The device does not answer, or not as it should.
+    Faulty,
+    /// The device's interrupt cannot be had.
+    NoInterrupt,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "no such device",
+            Self::Unreachable => "the device's registers are out of reach",
+            Self::Unsupported => "the device refuses the features that the driver needs",
+            Self::OutOfMemory => "no memory for the device's queues",
+            Self::Faulty => "the device does not answer as it should",
+            Self::NoInterrupt => "the device's interrupt cannot be had",
+        })
+    }
+}
+
+impl error::Error for Error {}
+
+impl From<virtio_drivers::Error> for Error {
+    fn from(error: virtio_drivers::Error) -> Self {
+        match error {
+            virtio_drivers::Error::DmaError => Self::OutOfMemory,
+            virtio_drivers::Error::InvalidParam | virtio_drivers::Error::Unsupported => {
+                Self::Unsupported
+            }
+            _ => Self::Faulty,
+        }
+    }
+}

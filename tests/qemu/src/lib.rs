@@ -1,6 +1,9 @@
 //! What the QEMU tests share: boot a program, wait for its end, read what it
 //! printed.
 
+pub mod http;
+pub mod network;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;

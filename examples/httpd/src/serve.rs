@@ -1,0 +1,103 @@
+//! The two forms of the server around one session.
+
+use core::error::Error;
+
+use firstpoll::arch::now;
+use firstpoll::block_on;
+use firstpoll::time::{Duration, Elapsed, timeout, timeout_at};
+
+use crate::answer::Pages;
+use crate::session::{Session, Step};
+
+/// Where a connection's bytes come from and go to.
+pub trait ByteStream {
+    /// Why it broke.
+    type Error: Error;
+
+    /// Reads some bytes into `buffer`, at least one; 0 is the end of the stream.
+    ///
+    /// If the future is dropped, nothing is lost.
+    fn read(&mut self, buffer: &mut [u8]) -> impl Future<Output = Result<usize, Self::Error>>;
+
+    /// Writes all of `bytes`.
+    fn write_all(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Sends the end of the stream; reading goes on.
+    fn shutdown(&mut self) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+/// Serves one connection: a future, for a task of its own.
+///
+/// `patience` is how long a request may take to arrive, counted from the last
+/// answer, and an answer to leave.
+///
+/// # Errors
+///
+/// If the stream broke.
+pub async fn serve<S: ByteStream>(
+    mut stream: S,
+    mut session: Session,
+    pages: &impl Pages,
+    patience: Duration,
+) -> Result<(), S::Error> {
+    let mut deadline = now() + patience;
+    loop {
+        match session.step(pages) {
+            Step::Read(buffer) => match timeout_at(deadline, stream.read(buffer)).await {
+                Ok(count) => session.received(count?),
+                Err(Elapsed) => session.timed_out(),
+            },
+            Step::Write(bytes) => {
+                let Ok(result) = timeout(patience, stream.write_all(bytes)).await else {
+                    return Ok(());
+                };
+                result?;
+                session.written();
+                deadline = now() + patience;
+            }
+            Step::ShutDown => {
+                stream.shutdown().await?;
+                session.shut_down();
+            }
+            Step::Close => return Ok(()),
+        }
+    }
+}
+
+/// Serves one connection to its end, with a [`block_on`] for every operation.
+///
+/// The same steps as [`serve`], so that the cost of `block_on` is all that
+/// differs.
+///
+/// # Errors
+///
+/// If the stream broke.
+pub fn serve_blocking<S: ByteStream>(
+    mut stream: S,
+    mut session: Session,
+    pages: &impl Pages,
+    patience: Duration,
+) -> Result<(), S::Error> {
+    let mut deadline = now() + patience;
+    loop {
+        match session.step(pages) {
+            Step::Read(buffer) => match block_on(timeout_at(deadline, stream.read(buffer))) {
+                Ok(count) => session.received(count?),
+                Err(Elapsed) => session.timed_out(),
+            },
+            Step::Write(bytes) => {
+                let Ok(result) = block_on(timeout(patience, stream.write_all(bytes))) else {
+                    return Ok(());
+                };
+                result?;
+                session.written();
+                deadline = now() + patience;
+            }
+            Step::ShutDown => {
+                block_on(stream.shutdown())?;
+                session.shut_down();
+            }
+            Step::Close => return Ok(()),
+        }
+    }
+}

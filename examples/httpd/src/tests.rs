@@ -1,0 +1,4 @@
+//! Whole connections from scripted input.
+
+mod serve;
+mod session;

@@ -1,0 +1,185 @@
+//! One TCP connection: a smoltcp socket in a set of its own, and what the
+//! stack knows about it.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+use core::task::Waker;
+use core::time::Duration;
+
+use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
+use smoltcp::socket::tcp;
+use smoltcp::time::Instant;
+
+use super::Error;
+use super::frame::Key;
+use super::listeners::ListenerId;
+use super::options::{Buffers, StreamOptions};
+
+/// How long an acknowledgement waits for data that could carry it. Far below
+/// the 10 ms and more that others take: a peer that sends its request in two
+/// small parts waits for it (RFC 9293 §3.8.6.3 allows up to 500 ms).
+const ACK_DELAY: Duration = Duration::from_millis(1);
+
+/// How long unacknowledged data may stay so if the program sets no limit.
+const USER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// How long a half-open connection may stay so.
+const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection whose stream was dropped waits for the silent peer.
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Keep-alive probes that may go unanswered.
+const KEEP_ALIVE_PROBES: u32 = 4;
+
+/// Where a connection stands for the stack.
+///
+/// ```text
+///   SYN received → HalfOpen → Queued ─ accept ┐
+///   connect ───→ Connecting ──────────────────┴→ Open ─ drop → Orphan
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// A peer opened it; the handshake is under way.
+    HalfOpen(ListenerId),
+    /// It is established and waits to be accepted.
+    Queued(ListenerId),
+    /// The program opened it; the handshake is under way.
+    Connecting,
+    /// A stream owns it.
+    Open,
+    /// Its stream was dropped; it closes in the background.
+    Orphan,
+}
+
+impl Phase {
+    /// Whether a stream of the program refers to it.
+    pub(super) fn is_owned(self) -> bool {
+        matches!(self, Self::Connecting | Self::Open)
+    }
+}
+
+/// A connection.
+pub(super) struct Connection {
+    /// The set holds this one socket, so that smoltcp never looks at others.
+    pub(super) set: SocketSet<'static>,
+    handle: SocketHandle,
+    pub(super) key: Key,
+    pub(super) phase: Phase,
+    /// Why it ended, once it has.
+    pub(super) failure: Option<Error>,
+    /// The state in which it was last seen.
+    pub(super) last_state: tcp::State,
+    /// Whether the peer has said that it sends no more. smoltcp forgets this
+    /// at the end of TIME-WAIT.
+    pub(super) end_seen: bool,
+    pub(super) options: StreamOptions,
+    pub(super) reader: Option<Waker>,
+    pub(super) writer: Option<Waker>,
+    /// When an orphan is given up.
+    pub(super) orphan_until: Option<Instant>,
+}
+
+impl Connection {
+    /// A connection between the ends of `key` that has not begun.
+    pub(super) fn new(
+        key: Key,
+        phase: Phase,
+        buffers: Buffers,
+        options: StreamOptions,
+    ) -> Result<Self, TryReserveError> {
+        let receive = zeroed(buffers.receive_bytes)?;
+        let send = zeroed(buffers.send_bytes)?;
+        let mut storage = Vec::<SocketStorage<'static>>::new();
+        storage.try_reserve_exact(1)?;
+        let mut set = SocketSet::new(storage);
+        let mut socket = tcp::Socket::new(
+            tcp::SocketBuffer::new(receive),
+            tcp::SocketBuffer::new(send),
+        );
+        socket.set_ack_delay(Some(ACK_DELAY.into()));
+        let handle = set.add(socket);
+        let mut connection = Self {
+            set,
+            handle,
+            key,
+            phase,
+            failure: None,
+            last_state: tcp::State::Closed,
+            end_seen: false,
+            options,
+            reader: None,
+            writer: None,
+            orphan_until: None,
+        };
+        connection.apply_options();
+        Ok(connection)
+    }
+
+    pub(super) fn tcp(&self) -> &tcp::Socket<'static> {
+        self.set.get(self.handle)
+    }
+
+    pub(super) fn tcp_mut(&mut self) -> &mut tcp::Socket<'static> {
+        self.set.get_mut(self.handle)
+    }
+
+    /// Makes changed options take effect.
+    pub(super) fn apply_options(&mut self) {
+        let StreamOptions {
+            nodelay,
+            keep_alive,
+            ..
+        } = self.options;
+        let socket = self.tcp_mut();
+        socket.set_nagle_enabled(!nodelay);
+        if socket.keep_alive() != keep_alive.map(Into::into) {
+            socket.set_keep_alive(keep_alive.map(Into::into));
+        }
+        self.update_timeout();
+    }
+
+    /// Sets the silence after which smoltcp gives the connection up. smoltcp
+    /// counts it whether or not anything is outstanding, so it is set and
+    /// cleared with that.
+    pub(super) fn update_timeout(&mut self) {
+        use tcp::State::*;
+        let socket = self.tcp();
+        let outstanding = socket.send_queue() > 0
+            || matches!(socket.state(), SynSent | FinWait1 | Closing | LastAck);
+        let timeout = match self.phase {
+            Phase::HalfOpen(_) => Some(HALF_OPEN_TIMEOUT),
+            Phase::Orphan => Some(ORPHAN_TIMEOUT),
+            _ if outstanding => Some(self.options.user_timeout.unwrap_or(USER_TIMEOUT)),
+            _ => self
+                .options
+                .keep_alive
+                .map(|interval| interval.saturating_mul(KEEP_ALIVE_PROBES)),
+        };
+        let timeout = timeout.map(Into::into);
+        if socket.timeout() != timeout {
+            self.tcp_mut().set_timeout(timeout);
+        }
+    }
+
+    /// Whether it must be left alone: the end of TIME-WAIT would throw away
+    /// what the program has not read yet.
+    pub(super) fn is_paused(&self) -> bool {
+        let socket = self.tcp();
+        self.phase.is_owned() && socket.state() == tcp::State::TimeWait && socket.can_recv()
+    }
+
+    /// Whether the socket has nothing more to send or to receive, ever.
+    pub(super) fn is_finished(&self) -> bool {
+        let socket = self.tcp();
+        socket.state() == tcp::State::Closed && socket.remote_endpoint().is_none()
+    }
+}
+
+/// A buffer of `len` zeroes.
+fn zeroed(len: usize) -> Result<Vec<u8>, TryReserveError> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(len)?;
+    buffer.resize(len, 0);
+    Ok(buffer)
+}

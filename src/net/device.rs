@@ -1,0 +1,227 @@
+//! What the stack needs of a network card, and how smoltcp sees it.
+
+use alloc::boxed::Box;
+
+use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::time::Instant;
+
+use crate::sync::WakerSlot;
+
+/// The bytes of an Ethernet header.
+pub(super) const ETHERNET_HEADER_BYTES: usize = 14;
+
+/// A network card, as the stack is given it.
+pub struct Device {
+    /// The card. All of it is bottom-half data; only the network task and
+    /// calls of the program touch it, never an interrupt handler.
+    pub nic: Box<dyn Nic>,
+    /// What the card's interrupt handler wakes.
+    pub interrupt: &'static WakerSlot,
+}
+
+impl core::fmt::Debug for Device {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Device").finish_non_exhaustive()
+    }
+}
+
+/// Whether frames wait to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backlog {
+    /// At least one frame has been received.
+    Waiting,
+    /// No frame waits.
+    Empty,
+}
+
+/// Whether a frame can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// At least one frame can be sent.
+    Free,
+    /// The queue is full.
+    Full,
+}
+
+/// A network card that sends and receives Ethernet frames without blocking.
+pub trait Nic: Send {
+    /// The card's address.
+    fn mac(&self) -> [u8; 6];
+
+    /// The longest IP packet that a frame can carry, in bytes.
+    fn mtu(&self) -> usize;
+
+    /// The two directions, which are used at the same time.
+    fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue);
+
+    /// Tells the card about frames that were queued and buffers that were given
+    /// back.
+    fn flush(&mut self);
+
+    /// Turns the card's interrupts off, while the stack polls it anyway.
+    fn mask_interrupts(&mut self);
+
+    /// Turns the card's interrupts on. Every frame after those that the
+    /// returned [`Backlog`] reports raises one; if the send queue is full, so
+    /// does its next free place.
+    fn unmask_interrupts(&mut self) -> Backlog;
+
+    /// How many interrupts the card has raised.
+    fn interrupts(&self) -> u64;
+
+    /// Notifies the card again of frames that it has not sent yet, should a
+    /// notification have been lost. Returns whether there are any.
+    fn kick_again(&mut self) -> bool;
+}
+
+/// The receiving side of a [`Nic`].
+pub trait ReceiveQueue {
+    /// The oldest frame that was received, the same one until it is released.
+    fn front(&mut self) -> Option<&[u8]>;
+
+    /// Gives the oldest frame's buffer back to the card.
+    fn release(&mut self);
+}
+
+/// The sending side of a [`Nic`].
+pub trait SendQueue {
+    /// Whether a frame can be sent.
+    fn room(&mut self) -> Room;
+
+    /// A buffer for a frame of `len` bytes, at most the card's MTU and an
+    /// Ethernet header. Its contents are arbitrary. Called only if there is
+    /// [`Room`].
+    fn buffer(&mut self, len: usize) -> &mut [u8];
+
+    /// Queues the frame in the buffer that was handed out last, of the length
+    /// asked for.
+    fn commit(&mut self);
+}
+
+/// What a poll of smoltcp sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// All frames.
+    pub(super) frames: u64,
+    /// Those that asked for a neighbour's address.
+    pub(super) arp: u64,
+    /// Frames that found no room.
+    pub(super) dropped: u64,
+}
+
+/// A [`Nic`] as smoltcp uses it, for one call.
+pub(super) struct Port<'a> {
+    receive: &'a mut dyn ReceiveQueue,
+    send: &'a mut dyn SendQueue,
+    mtu: usize,
+    /// A frame to receive in place of the card's.
+    replayed: Option<&'a [u8]>,
+    pub(super) sent: Sent,
+    /// The send queue had no room for a frame that a socket wanted to send.
+    pub(super) exhausted: bool,
+}
+
+impl<'a> Port<'a> {
+    pub(super) fn new(nic: &'a mut dyn Nic) -> Self {
+        let mtu = nic.mtu();
+        let (receive, send) = nic.split();
+        Self {
+            receive,
+            send,
+            mtu,
+            replayed: None,
+            sent: Sent::default(),
+            exhausted: false,
+        }
+    }
+
+    /// A port at which `frame` arrives once more.
+    pub(super) fn replaying(nic: &'a mut dyn Nic, frame: &'a [u8]) -> Self {
+        Self {
+            replayed: Some(frame),
+            ..Self::new(nic)
+        }
+    }
+}
+
+pub(super) struct RxToken<'a>(&'a [u8]);
+
+pub(super) struct TxToken<'a> {
+    send: &'a mut dyn SendQueue,
+    sent: &'a mut Sent,
+    mtu: usize,
+}
+
+impl phy::Device for Port<'_> {
+    type RxToken<'b>
+        = RxToken<'b>
+    where
+        Self: 'b;
+    type TxToken<'b>
+        = TxToken<'b>
+    where
+        Self: 'b;
+
+    fn receive(&mut self, _: Instant) -> Option<(RxToken<'_>, TxToken<'_>)> {
+        let frame = match self.replayed {
+            Some(frame) => frame,
+            None => self.receive.front()?,
+        };
+        let answer = TxToken {
+            send: self.send,
+            sent: &mut self.sent,
+            mtu: self.mtu,
+        };
+        Some((RxToken(frame), answer))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<TxToken<'_>> {
+        if self.send.room() == Room::Full {
+            self.exhausted = true;
+            return None;
+        }
+        Some(TxToken {
+            send: self.send,
+            sent: &mut self.sent,
+            mtu: self.mtu,
+        })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = self.mtu + ETHERNET_HEADER_BYTES;
+        capabilities
+    }
+}
+
+impl phy::RxToken for RxToken<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(self.0)
+    }
+}
+
+impl phy::TxToken for TxToken<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        if len > self.mtu + ETHERNET_HEADER_BYTES || self.send.room() == Room::Full {
+            return self.discard(len, f);
+        }
+        let buffer = self.send.buffer(len);
+        let result = f(buffer);
+        let is_arp = buffer.get(12..14) == Some(&[0x08, 0x06]);
+        self.send.commit();
+        self.sent.frames += 1;
+        self.sent.arp += u64::from(is_arp);
+        result
+    }
+}
+
+impl TxToken<'_> {
+    /// An answer for which there is no room: made, since smoltcp must have a
+    /// place for it, and dropped. The peer asks again.
+    #[cold]
+    fn discard<R>(self, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.sent.dropped += 1;
+        f(&mut alloc::vec![0; len])
+    }
+}

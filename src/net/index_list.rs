@@ -1,0 +1,147 @@
+//! Lists of slot indices that never allocate while they are used.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: u32,
+    next: u32,
+    linked: bool,
+}
+
+/// A doubly linked list of indices, each in it at most once.
+///
+/// The links of index `i` lie at place `i` of one vector, so that an index can
+/// be taken out from the middle and nothing allocates after
+/// [`grow`](Self::grow).
+#[derive(Debug)]
+pub(super) struct IndexList {
+    links: Vec<Link>,
+    first: u32,
+    last: u32,
+    len: usize,
+}
+
+impl IndexList {
+    pub(super) const fn new() -> Self {
+        Self {
+            links: Vec::new(),
+            first: NONE,
+            last: NONE,
+            len: 0,
+        }
+    }
+
+    /// Makes place for the indices below `count`.
+    pub(super) fn grow(&mut self, count: usize) -> Result<(), TryReserveError> {
+        let unlinked = Link {
+            previous: NONE,
+            next: NONE,
+            linked: false,
+        };
+        if count > self.links.len() {
+            self.links.try_reserve(count - self.links.len())?;
+            self.links.resize(count, unlinked);
+        }
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends `index`, unless it is in the list.
+    pub(super) fn push(&mut self, index: u32) {
+        if self.links[index as usize].linked {
+            return;
+        }
+        self.links[index as usize] = Link {
+            previous: self.last,
+            next: NONE,
+            linked: true,
+        };
+        match self.last {
+            NONE => self.first = index,
+            last => self.links[last as usize].next = index,
+        }
+        self.last = index;
+        self.len += 1;
+    }
+
+    /// Takes `index` out; whether it was in the list.
+    pub(super) fn remove(&mut self, index: u32) -> bool {
+        let link = self.links[index as usize];
+        if !link.linked {
+            return false;
+        }
+        match link.previous {
+            NONE => self.first = link.next,
+            previous => self.links[previous as usize].next = link.next,
+        }
+        match link.next {
+            NONE => self.last = link.previous,
+            next => self.links[next as usize].previous = link.previous,
+        }
+        self.links[index as usize].linked = false;
+        self.len -= 1;
+        true
+    }
+
+    /// The index that was appended first.
+    pub(super) fn first(&self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    /// The index that was appended after `index`, which is in the list.
+    pub(super) fn after(&self, index: u32) -> Option<u32> {
+        let next = self.links[index as usize].next;
+        (next != NONE).then_some(next)
+    }
+
+    /// Takes out the index that was appended first.
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        let first = self.first()?;
+        self.remove(first);
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn it_behaves_like_a_queue_without_duplicates() {
+        let mut list = IndexList::new();
+        list.grow(16).unwrap();
+        let mut model = VecDeque::new();
+        let mut random = 1_u32;
+        for _ in 0..10_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let index = random >> 24 & 15;
+            match random >> 28 & 3 {
+                0 => assert_eq!(list.pop(), model.pop_front()),
+                1 => {
+                    assert_eq!(list.remove(index), model.contains(&index));
+                    model.retain(|&i| i != index);
+                }
+                _ => {
+                    list.push(index);
+                    if !model.contains(&index) {
+                        model.push_back(index);
+                    }
+                }
+            }
+            assert_eq!(list.len(), model.len());
+            assert_eq!(list.first(), model.front().copied());
+        }
+    }
+}

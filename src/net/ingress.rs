@@ -1,0 +1,234 @@
+//! One received frame: whom it concerns, and what follows.
+
+use alloc::vec::Vec;
+
+use smoltcp::iface::SocketSet;
+use smoltcp::socket::tcp;
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{IpAddress, IpListenEndpoint};
+
+use super::connection::{Connection, Phase};
+use super::device::{Port, Sent};
+use super::frame::{Frame, Key, Kind, Reason, classify};
+use super::listeners::ListenerId;
+use super::state::{Cause, MAX_HALF_OPEN, State};
+use super::wakes::Wakes;
+
+/// How many resets may be sent per [`RESET_PERIOD`].
+const RESET_LIMIT: u32 = 100;
+const RESET_PERIOD: Duration = Duration::from_millis(100);
+
+/// How many frames are kept while their sender's address is asked for.
+const MAX_HELD: usize = 4;
+
+/// How long they are of use.
+const HELD_FOR: Duration = Duration::from_secs(2);
+
+/// What the receiving side remembers.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    resets: u32,
+    period_began: Option<Instant>,
+    /// Frames whose answer waits for the address of a neighbour.
+    held: Vec<(Instant, Vec<u8>)>,
+}
+
+/// What becomes of a segment that opens a connection.
+enum Admission {
+    /// It may: the connection stands here.
+    Made(u32),
+    /// There is no room for it now.
+    Refused,
+    /// Nobody listens there.
+    Nobody,
+}
+
+impl State {
+    /// Processes one received frame, if there is one.
+    pub(super) fn receive(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
+        let Some(frame) = self.nic.split().0.front() else {
+            return false;
+        };
+        let class = classify(frame);
+        self.stats.frames_received += 1;
+        match class {
+            Frame::Tcp(key, kind) => self.segment(now, key, kind, wakes),
+            Frame::Arp => {
+                self.offer(now);
+                self.table.mark_waiting_dirty();
+                self.replay(now);
+            }
+            Frame::Icmp => {
+                if self.offer(now).arp > 0 {
+                    self.hold(now);
+                }
+            }
+            Frame::Dhcp => self.dhcp_answer(now),
+            Frame::Dropped(Reason::Malformed) => self.stats.malformed += 1,
+            Frame::Dropped(Reason::Fragment) => self.stats.fragments += 1,
+            Frame::Dropped(Reason::Unsupported) => self.stats.unsupported += 1,
+        }
+        self.nic.split().0.release();
+        true
+    }
+
+    /// Shows the frame to smoltcp for no socket in particular.
+    fn offer(&mut self, now: Instant) -> Sent {
+        let mut port = Port::new(&mut *self.nic);
+        self.iface
+            .poll_ingress_single(now, &mut port, &mut self.nobody);
+        let sent = port.sent;
+        self.account(sent)
+    }
+
+    pub(super) fn account(&mut self, sent: Sent) -> Sent {
+        self.stats.frames_sent += sent.frames;
+        self.stats.send_queue_full += sent.dropped;
+        sent
+    }
+
+    /// Processes a TCP segment.
+    fn segment(&mut self, now: Instant, key: Key, kind: Kind, wakes: &mut Wakes) {
+        let mut found = self.table.find(key);
+        if let Some(index) = found
+            && kind == Kind::Open
+            && self.is_in_time_wait(index)
+        {
+            // The peer uses its port again (RFC 6191).
+            self.discard(index);
+            found = None;
+        }
+        let index = match found {
+            Some(index) => index,
+            None if kind == Kind::Other => return self.unclaimed(now),
+            None => match self.admit(key) {
+                Admission::Made(index) => index,
+                Admission::Refused => return,
+                Admission::Nobody => return self.unclaimed(now),
+            },
+        };
+        let Some(connection) = self.table.get_mut(index) else {
+            return;
+        };
+        let mut port = Port::new(&mut *self.nic);
+        self.iface
+            .poll_ingress_single(now, &mut port, &mut connection.set);
+        let sent = port.sent;
+        self.account(sent);
+        self.settle(now, index, Cause::Ingress, wakes);
+    }
+
+    fn is_in_time_wait(&self, index: u32) -> bool {
+        self.table.get(index).is_some_and(|connection| {
+            connection.phase == Phase::Orphan && connection.tcp().state() == tcp::State::TimeWait
+        })
+    }
+
+    /// A segment for no connection: smoltcp answers with a reset, but a flood
+    /// shall not make a flood.
+    fn unclaimed(&mut self, now: Instant) {
+        let scratch = &mut self.ingress;
+        if scratch
+            .period_began
+            .is_none_or(|began| now >= began + RESET_PERIOD)
+        {
+            scratch.period_began = Some(now);
+            scratch.resets = 0;
+        }
+        if scratch.resets == RESET_LIMIT {
+            self.stats.resets_limited += 1;
+            return;
+        }
+        let sent = self.offer(now).frames;
+        self.ingress.resets += sent as u32;
+    }
+
+    /// Makes a connection for a segment that opens one.
+    fn admit(&mut self, key: Key) -> Admission {
+        if !self.iface.has_ip_addr(key.local) {
+            return Admission::Nobody;
+        }
+        let Some(listener) = self.listeners.on_port(key.local_port) else {
+            return Admission::Nobody;
+        };
+        let Some(listening) = self.listeners.get_mut(listener) else {
+            return Admission::Nobody;
+        };
+        if !listening.has_room() {
+            self.stats.backlog_full += 1;
+            return Admission::Refused;
+        }
+        if self.table.half_open.len() >= MAX_HALF_OPEN
+            && let Some(oldest) = self.table.half_open.first()
+        {
+            self.stats.half_open_evicted += 1;
+            self.discard(oldest);
+        }
+        let mut made = self.make_half_open(key, listener);
+        if made.is_none() && self.reclaim() {
+            made = self.make_half_open(key, listener);
+        }
+        match made {
+            Some(index) => Admission::Made(index),
+            None => {
+                self.stats.out_of_memory += 1;
+                Admission::Refused
+            }
+        }
+    }
+
+    fn make_half_open(&mut self, key: Key, listener: ListenerId) -> Option<u32> {
+        let listening = self.listeners.get_mut(listener)?;
+        let (buffers, options) = (listening.options.buffers, listening.options.stream);
+        let mut connection =
+            Connection::new(key, Phase::HalfOpen(listener), buffers, options).ok()?;
+        let endpoint = IpListenEndpoint {
+            addr: Some(IpAddress::Ipv4(key.local)),
+            port: key.local_port,
+        };
+        connection.tcp_mut().listen(endpoint).ok()?;
+        let index = self.table.insert(connection).ok()?;
+        self.table.half_open.push(index);
+        Some(index)
+    }
+
+    /// Keeps a copy of a frame whose sender's address has just been asked for.
+    fn hold(&mut self, now: Instant) {
+        let held = &mut self.ingress.held;
+        held.retain(|&(since, _)| now < since + HELD_FOR);
+        let Some(frame) = self.nic.split().0.front() else {
+            return;
+        };
+        let mut copy = Vec::new();
+        if held.len() == MAX_HELD
+            || held.try_reserve(1).is_err()
+            || copy.try_reserve_exact(frame.len()).is_err()
+        {
+            return;
+        }
+        copy.extend_from_slice(frame);
+        held.push((now, copy));
+    }
+
+    /// Processes the kept frames once more, now that an address has come.
+    fn replay(&mut self, now: Instant) {
+        for (since, frame) in core::mem::take(&mut self.ingress.held) {
+            if now >= since + HELD_FOR {
+                continue;
+            }
+            let mut port = Port::replaying(&mut *self.nic, &frame);
+            self.iface
+                .poll_ingress_single(now, &mut port, &mut self.nobody);
+            let sent = port.sent;
+            self.account(sent);
+        }
+    }
+}
+
+/// Polls smoltcp with one frame and one set; for the DHCP client.
+pub(super) fn poll_set(state: &mut State, now: Instant, set: &mut SocketSet<'static>) {
+    let mut port = Port::new(&mut *state.nic);
+    state.iface.poll_ingress_single(now, &mut port, set);
+    let sent = port.sent;
+    state.account(sent);
+}

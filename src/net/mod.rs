@@ -1,0 +1,79 @@
+//! The network stack: one card, IPv4, TCP.
+//!
+//! smoltcp speaks the protocols; what it is handed, and when, is decided here,
+//! so that the cost of a packet does not depend on the number of connections.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `stack` | the handle, the start, the lock |
+//! | `task` | the network task, its sleep and its watchdog |
+//! | `state` | what the lock guards; one bounded step, the end of connections |
+//! | `ingress` | a received frame: whom it concerns, new connections |
+//! | `frame` | a look at a frame's headers |
+//! | `table` | the connections, by their two ends |
+//! | `connection` | a connection's smoltcp socket and its place in life |
+//! | `listeners` | the ports that are listened on |
+//! | `ops` | what the program's calls do under the lock |
+//! | `listener`, `stream` | those calls, as futures |
+//! | `device`, `virtio` | what a network card has to offer; the one that there is |
+//! | `dhcp`, `config` | where the address comes from |
+//! | `wakes` | wakers, to be woken once the lock is open |
+//!
+//! All of it is data of the bottom half's class (see [`sync`](crate::sync)):
+//! usable from the program, from tasks, and by the network task in the bottom
+//! half, but not from interrupt handlers.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use firstpoll::net::{Error, Stack, TcpListener};
+//!
+//! async fn echo(stack: Stack) -> Result<(), Error> {
+//!     let listener = TcpListener::bind(stack, 7)?;
+//!     loop {
+//!         let mut stream = listener.accept().await?;
+//!         firstpoll::spawn(async move {
+//!             let mut buffer = [0; 1024];
+//!             while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+//!                 if stream.write_all(&buffer[..count]).await.is_err() {
+//!                     break;
+//!                 }
+//!             }
+//!         })
+//!         .detach();
+//!     }
+//! }
+//! ```
+
+#![deny(unsafe_code)]
+
+mod config;
+mod connection;
+mod deadlines;
+pub mod device;
+mod dhcp;
+mod error;
+mod frame;
+mod index_list;
+mod ingress;
+mod listener;
+mod listeners;
+mod ops;
+mod options;
+mod stack;
+mod state;
+mod stats;
+mod stream;
+mod table;
+mod task;
+mod virtio;
+mod wakes;
+
+pub use config::{Config, ConfigError, Ipv4Config};
+pub use device::Device;
+pub use error::Error;
+pub use listener::TcpListener;
+pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
+pub use stack::{Stack, start};
+pub use stats::Stats;
+pub use stream::{ReadHalf, TcpStream, WriteHalf};

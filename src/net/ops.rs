@@ -1,0 +1,300 @@
+//! What the program does with listeners and connections, each a short visit
+//! under the stack's lock.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::task::{Poll, Waker};
+
+use smoltcp::socket::tcp;
+use smoltcp::time::Instant;
+use smoltcp::wire::{IpAddress, IpEndpoint};
+
+use super::Error;
+use super::connection::{Connection, Phase};
+use super::frame::{Key, is_host};
+use super::listeners::ListenerId;
+use super::options::{ListenerOptions, StreamOptions, TcpOptions};
+use super::state::State;
+use super::table::SocketId;
+use super::wakes::Wakes;
+
+/// The first of the ports for outgoing connections (RFC 6335 §6).
+const FIRST_EPHEMERAL: u16 = 49_152;
+const EPHEMERAL_PORTS: u16 = u16::MAX - FIRST_EPHEMERAL + 1;
+
+impl State {
+    pub(super) fn bind(
+        &mut self,
+        port: u16,
+        mut options: ListenerOptions,
+    ) -> Result<ListenerId, Error> {
+        options.buffers = options.buffers.clamped();
+        self.listeners.bind(port, options)
+    }
+
+    /// Ends a listener, and resets what waits there.
+    pub(super) fn unbind(&mut self, now: Instant, id: ListenerId, wakes: &mut Wakes) {
+        let Some(listening) = self.listeners.remove(id) else {
+            return;
+        };
+        for socket in listening.queue {
+            if let Some(index) = self.table.index(socket) {
+                self.abort(now, index, wakes);
+            }
+        }
+        let mut next = self.table.half_open.first();
+        while let Some(index) = next {
+            next = self.table.half_open.after(index);
+            let phase = self.table.get(index).map(|connection| connection.phase);
+            if phase == Some(Phase::HalfOpen(id)) {
+                self.abort(now, index, wakes);
+            }
+        }
+        self.flush();
+    }
+
+    /// Takes the connection that has waited longest.
+    pub(super) fn accept(&mut self, id: ListenerId) -> Poll<Result<(SocketId, Key), Error>> {
+        let Some(listening) = self.listeners.get_mut(id) else {
+            return Poll::Ready(Err(Error::NotConnected));
+        };
+        while let Some(socket) = listening.queue.pop_front() {
+            let Some(index) = self.table.index(socket) else {
+                continue;
+            };
+            if let Some(connection) = self.table.get_mut(index) {
+                connection.phase = Phase::Open;
+                connection.update_timeout();
+                self.stats.accepted += 1;
+                return Poll::Ready(Ok((socket, connection.key)));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Begins to open a connection.
+    pub(super) fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddrV4,
+        options: &TcpOptions,
+        wakes: &mut Wakes,
+    ) -> Result<(SocketId, Key), Error> {
+        let key = self.choose_key(remote)?;
+        let index = match self.make_outgoing(key, options) {
+            Err(Error::OutOfMemory) if self.reclaim() => self.make_outgoing(key, options),
+            made => made,
+        }
+        .inspect_err(|_| self.stats.out_of_memory += 1)?;
+        let id = self.table.id(index);
+        self.egress(now, index, wakes);
+        self.flush();
+        Ok((id, key))
+    }
+
+    fn make_outgoing(&mut self, key: Key, options: &TcpOptions) -> Result<u32, Error> {
+        let mut connection = Connection::new(
+            key,
+            Phase::Connecting,
+            options.buffers.clamped(),
+            options.stream,
+        )
+        .map_err(|_| Error::OutOfMemory)?;
+        let endpoint = |address, port| IpEndpoint::new(IpAddress::Ipv4(address), port);
+        connection
+            .tcp_mut()
+            .connect(
+                self.iface.context(),
+                endpoint(key.remote, key.remote_port),
+                endpoint(key.local, key.local_port),
+            )
+            .map_err(|_| Error::InvalidInput)?;
+        connection.last_state = tcp::State::SynSent;
+        self.table.insert(connection)
+    }
+
+    /// The ends of a connection to `remote`: from the interface's address, and
+    /// a port that has no connection to the same place and no listener.
+    fn choose_key(&mut self, remote: SocketAddrV4) -> Result<Key, Error> {
+        if remote.port() == 0 || !is_host(*remote.ip()) {
+            return Err(Error::InvalidInput);
+        }
+        let config = self.config.ok_or(Error::NetworkUnreachable)?;
+        let local = config.address;
+        let mask = u32::MAX << (32 - u32::from(config.prefix_len));
+        let on_link = (remote.ip().to_bits() ^ local.to_bits()) & mask == 0;
+        // There is no loopback.
+        if *remote.ip() == local || !(on_link || config.gateway.is_some()) {
+            return Err(Error::NetworkUnreachable);
+        }
+        if on_link && is_broadcast(*remote.ip(), mask) {
+            return Err(Error::InvalidInput);
+        }
+        for _ in 0..EPHEMERAL_PORTS {
+            let local_port = FIRST_EPHEMERAL + self.next_port % EPHEMERAL_PORTS;
+            self.next_port = self.next_port.wrapping_add(1);
+            let key = Key {
+                local,
+                remote: *remote.ip(),
+                local_port,
+                remote_port: remote.port(),
+            };
+            if self.table.find(key).is_none() && self.listeners.on_port(local_port).is_none() {
+                return Ok(key);
+            }
+        }
+        Err(Error::AddrNotAvailable)
+    }
+
+    /// Whether a connection that was begun is established.
+    pub(super) fn poll_connected(&mut self, id: SocketId) -> Poll<Result<(), Error>> {
+        let Some(connection) = self.connection(id) else {
+            return Poll::Ready(Err(Error::NotConnected));
+        };
+        match (connection.failure, connection.phase) {
+            (Some(failure), _) => Poll::Ready(Err(failure)),
+            (None, Phase::Connecting) => Poll::Pending,
+            (None, _) => Poll::Ready(Ok(())),
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        buffer: &mut [u8],
+        wakes: &mut Wakes,
+    ) -> Poll<Result<usize, Error>> {
+        let Some(connection) = self.connection(id) else {
+            return Poll::Ready(Err(Error::NotConnected));
+        };
+        if buffer.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        match connection.tcp_mut().recv_slice(buffer) {
+            Ok(0) => Poll::Pending,
+            Ok(count) => {
+                // The window may have opened.
+                self.egress_of(now, id, wakes);
+                Poll::Ready(Ok(count))
+            }
+            Err(tcp::RecvError::Finished) => Poll::Ready(Ok(0)),
+            Err(tcp::RecvError::InvalidState) if connection.end_seen => Poll::Ready(Ok(0)),
+            Err(tcp::RecvError::InvalidState) => {
+                Poll::Ready(Err(connection.failure.unwrap_or(Error::NotConnected)))
+            }
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        data: &[u8],
+        wakes: &mut Wakes,
+    ) -> Poll<Result<usize, Error>> {
+        let Some(connection) = self.connection(id) else {
+            return Poll::Ready(Err(Error::NotConnected));
+        };
+        match connection.tcp_mut().send_slice(data) {
+            Ok(0) if !data.is_empty() => Poll::Pending,
+            Ok(count) => {
+                self.egress_of(now, id, wakes);
+                Poll::Ready(Ok(count))
+            }
+            Err(tcp::SendError::InvalidState) => {
+                Poll::Ready(Err(connection.failure.unwrap_or(Error::NotConnected)))
+            }
+        }
+    }
+
+    /// Closes the sending side.
+    pub(super) fn shutdown(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        wakes: &mut Wakes,
+    ) -> Result<(), Error> {
+        let connection = self.connection(id).ok_or(Error::NotConnected)?;
+        if connection.tcp().state() == tcp::State::Closed {
+            return Err(connection.failure.unwrap_or(Error::NotConnected));
+        }
+        connection.tcp_mut().close();
+        self.egress_of(now, id, wakes);
+        Ok(())
+    }
+
+    /// Lets a connection whose stream was dropped close in the background.
+    ///
+    /// Returns the wakers that it held, to be dropped with nothing locked.
+    pub(super) fn release(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        wakes: &mut Wakes,
+    ) -> [Option<Waker>; 2] {
+        let Some(connection) = self.connection(id) else {
+            return [None, None];
+        };
+        let wakers = [connection.reader.take(), connection.writer.take()];
+        let socket = connection.tcp_mut();
+        if socket.state() == tcp::State::SynSent {
+            // Nobody knows of it yet; a late answer will be reset.
+            if let Some(index) = self.table.index(id) {
+                self.discard(index);
+            }
+            return wakers;
+        }
+        if socket.can_recv() {
+            socket.abort();
+        } else {
+            socket.close();
+        }
+        if let Some(index) = self.table.index(id) {
+            self.orphan(now, index);
+        }
+        self.egress_of(now, id, wakes);
+        wakers
+    }
+
+    pub(super) fn options(&mut self, id: SocketId) -> Option<StreamOptions> {
+        self.connection(id).map(|connection| connection.options)
+    }
+
+    pub(super) fn set_options(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        options: StreamOptions,
+        wakes: &mut Wakes,
+    ) {
+        if let Some(connection) = self.connection(id) {
+            connection.options = options;
+            connection.apply_options();
+            // What Nagle's algorithm held back may go now.
+            self.egress_of(now, id, wakes);
+        }
+    }
+
+    pub(super) fn connection(&mut self, id: SocketId) -> Option<&mut Connection> {
+        let index = self.table.index(id)?;
+        self.table.get_mut(index)
+    }
+
+    /// Sends what a call of the program has given a connection to send, at
+    /// once: the network task may not get its turn for a while.
+    fn egress_of(&mut self, now: Instant, id: SocketId, wakes: &mut Wakes) {
+        if let Some(index) = self.table.index(id) {
+            self.egress(now, index, wakes);
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.nic.flush();
+    }
+}
+
+/// Whether all bits of `address` outside of the network's `mask` are set.
+fn is_broadcast(address: Ipv4Addr, mask: u32) -> bool {
+    mask.count_zeros() > 1 && address.to_bits() | mask == u32::MAX
+}

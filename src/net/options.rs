@@ -1,0 +1,112 @@
+//! What a program can choose for its listeners and streams.
+
+use core::time::Duration;
+
+/// The smallest buffer; smaller requests are raised to it.
+const MIN_BUFFER_BYTES: usize = 1024;
+/// The largest buffer, which a window can span (RFC 7323 §2.3).
+const MAX_BUFFER_BYTES: usize = 1 << 30;
+
+/// The buffers of a stream, made with it and never resized.
+///
+/// Small ones serve request and answer; throughput over a distance needs large
+/// ones, as a stream carries at most one buffer per round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// For data that was received and not read yet.
+    pub receive_bytes: usize,
+    /// For data that was written and not acknowledged yet.
+    pub send_bytes: usize,
+}
+
+impl Buffers {
+    /// Sizes within what TCP can use.
+    pub(super) fn clamped(self) -> Self {
+        Self {
+            receive_bytes: self.receive_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
+            send_bytes: self.send_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
+        }
+    }
+}
+
+impl Default for Buffers {
+    /// 16 KiB each way.
+    fn default() -> Self {
+        Self {
+            receive_bytes: 16 << 10,
+            send_bytes: 16 << 10,
+        }
+    }
+}
+
+/// What can be changed while a stream is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// Send small segments at once, instead of collecting data while earlier
+    /// data is not acknowledged (Nagle's algorithm). On by default.
+    pub nodelay: bool,
+    /// Probe the peer after so much silence, and give it up with
+    /// [`TimedOut`](super::Error::TimedOut) when four probes in a row go
+    /// unanswered. Off by default: a silent connection lasts for ever.
+    pub keep_alive: Option<Duration>,
+    /// Give the peer up with [`TimedOut`](super::Error::TimedOut) when data
+    /// that was sent stays unacknowledged and the peer silent for so long;
+    /// 15 minutes unless set (RFC 5482).
+    pub user_timeout: Option<Duration>,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self {
+            nodelay: true,
+            keep_alive: None,
+            user_timeout: None,
+        }
+    }
+}
+
+/// Options of [`TcpListener::bind_with`](super::TcpListener::bind_with).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerOptions {
+    /// How many connections may wait to be accepted. Beyond that, attempts go
+    /// unanswered until there is room; the peer repeats them. Connections that
+    /// are under way already come on top.
+    pub backlog: usize,
+    /// The buffers of each connection.
+    pub buffers: Buffers,
+    /// The options that each accepted stream starts with.
+    pub stream: StreamOptions,
+}
+
+impl Default for ListenerOptions {
+    /// A backlog of 1,024.
+    fn default() -> Self {
+        Self {
+            backlog: 1024,
+            buffers: Buffers::default(),
+            stream: StreamOptions::default(),
+        }
+    }
+}
+
+/// Options of [`TcpStream::connect_with`](super::TcpStream::connect_with).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// The buffers of the connection.
+    pub buffers: Buffers,
+    /// The options that the stream starts with.
+    pub stream: StreamOptions,
+}
+
+impl Default for TcpOptions {
+    /// 30 s to connect.
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(30),
+            buffers: Buffers::default(),
+            stream: StreamOptions::default(),
+        }
+    }
+}

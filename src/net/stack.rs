@@ -1,0 +1,151 @@
+//! The handle to the network stack.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+
+use super::config::{Config, Ipv4Config};
+use super::device::Device;
+use super::state::State;
+use super::stats::Stats;
+use super::wakes::Wakes;
+use super::{Error, task};
+use crate::sync::{BottomHalfLock, WakerSlot};
+
+/// What the stack's handles, sockets and task share.
+pub(super) struct Shared {
+    state: BottomHalfLock<State>,
+    /// Woken by the card's interrupt.
+    pub(super) interrupt: &'static WakerSlot,
+    /// Woken when a call of the program leaves something to the network task.
+    pub(super) task: WakerSlot,
+}
+
+/// A handle to a network stack: small, copyable, for passing around.
+#[derive(Clone, Copy)]
+pub struct Stack {
+    pub(super) shared: &'static Shared,
+}
+
+/// Starts a stack on `device`, with its network task on the calling core.
+///
+/// `seed` is what initial sequence numbers, ports and DHCP's transaction ids
+/// are drawn from; it must be different at each boot and unknown to others.
+/// Mind that even so they come from one small generator, which falls short of
+/// RFC 6528: whoever sees many of them can predict the next.
+///
+/// Stacks are never taken down, so the memory of one is never freed.
+pub fn start(device: Device, config: Config, seed: u64) -> Stack {
+    let shared = Box::leak(Box::new(Shared {
+        state: BottomHalfLock::new(State::new(device.nic, config, seed)),
+        interrupt: device.interrupt,
+        task: WakerSlot::new(),
+    }));
+    task::spawn(shared);
+    Stack { shared }
+}
+
+impl Stack {
+    /// Waits until the interface has an address, and returns it.
+    ///
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] if it could not be registered as waiting.
+    pub async fn wait_configured(self) -> Result<Ipv4Config, Error> {
+        poll_fn(|context| {
+            if let Some(config) = self.config() {
+                return Poll::Ready(Ok(config));
+            }
+            let waker = context.waker().clone();
+            let unplaced = self.shared.visit(|state, _| {
+                let registered = |known: &Waker| known.will_wake(&waker);
+                if state.config_wakers.iter().any(registered) {
+                    return Ok(Some(waker));
+                }
+                if state.config_wakers.try_reserve(1).is_err() {
+                    return Err((Error::OutOfMemory, waker));
+                }
+                state.config_wakers.push(waker);
+                Ok(None)
+            });
+            match unplaced {
+                Err((error, _waker)) => Poll::Ready(Err(error)),
+                // It may have come in between.
+                Ok(_waker) => match self.config() {
+                    Some(config) => Poll::Ready(Ok(config)),
+                    None => Poll::Pending,
+                },
+            }
+        })
+        .await
+    }
+
+    /// The interface's address, if it has one.
+    pub fn config(self) -> Option<Ipv4Config> {
+        self.shared.visit(|state, _| state.config)
+    }
+
+    /// The card's address.
+    pub fn mac(self) -> [u8; 6] {
+        self.shared.visit(|state, _| state.nic.mac())
+    }
+
+    /// What the stack has counted.
+    pub fn stats(self) -> Stats {
+        self.shared.visit(|state, _| state.stats())
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Runs `visit` under the stack's lock, for a call of the program; then
+    /// wakes whom it found, and the network task if it is left something.
+    pub(super) fn visit<R>(&self, visit: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
+        let (result, wants_task) = self.visit_by_task(|state, wakes| {
+            let result = visit(state, wakes);
+            (result, state.wants_task())
+        });
+        if wants_task {
+            self.task.wake();
+        }
+        result
+    }
+
+    /// Runs `visit` under the stack's lock, for the network task; then wakes
+    /// whom it found.
+    pub(super) fn visit_by_task<R>(&self, visit: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
+        let mut wakes = Wakes::new();
+        let mut state = self.state.lock();
+        let result = visit(&mut state, &mut wakes);
+        let mut more = state.take_shared_waker();
+        drop(state);
+        wakes.wake_all();
+        while let Some(waker) = more {
+            waker.wake();
+            more = self.state.lock().take_shared_waker();
+        }
+        result
+    }
+}
+
+impl State {
+    /// Takes out one waker of those who wait in numbers: for a connection to
+    /// accept, or for an address.
+    fn take_shared_waker(&mut self) -> Option<Waker> {
+        if self.config_woken {
+            if let Some(waker) = self.config_wakers.pop() {
+                return Some(waker);
+            }
+            self.config_woken = false;
+        }
+        self.listeners.take_woken()
+    }
+}

@@ -1,0 +1,426 @@
+//! The stack's data, and how it moves: one lock, bounded steps.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::task::Waker;
+
+use smoltcp::iface::{self, Interface, SocketSet};
+use smoltcp::socket::tcp;
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
+
+use super::config::{Config, Ipv4Config};
+use super::connection::{Connection, Phase};
+use super::device::{Nic, Port, Room, Sent};
+use super::dhcp::Dhcp;
+use super::listeners::{ListenerId, Listeners};
+use super::stats::Stats;
+use super::table::Table;
+use super::wakes::Wakes;
+use super::{Error, ingress};
+use crate::arch;
+
+/// How many frames, deadlines and connections one step works on. The stack is
+/// locked for that long.
+const STEP: usize = 16;
+
+/// How many segments of one connection are sent before the next one's turn.
+const EGRESS_BURST: usize = 16;
+
+/// How many half-open connections there may be; the oldest gives way to the
+/// newest. An honest client answers within a round trip and gets through while
+/// a flood's entries grow old.
+pub(super) const MAX_HALF_OPEN: usize = 1024;
+
+/// How many orphans may stay in TIME-WAIT, with their buffers.
+const MAX_TIME_WAIT: usize = 128;
+
+/// How long an orphan may take to close, even while its peer answers.
+const ORPHAN_LIFETIME: Duration = Duration::from_secs(5 * 60);
+
+/// When a connection is looked at again that wants to send and did not.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// What made a connection's state change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A segment from the peer.
+    Ingress,
+    /// A timer, or something to send.
+    Egress,
+}
+
+/// Everything that the stack's lock guards.
+pub(super) struct State {
+    pub(super) nic: Box<dyn Nic>,
+    pub(super) iface: Interface,
+    pub(super) table: Table,
+    pub(super) listeners: Listeners,
+    pub(super) dhcp: Option<Dhcp>,
+    /// The set for frames that concern no socket.
+    pub(super) nobody: SocketSet<'static>,
+    pub(super) ingress: ingress::Scratch,
+    pub(super) config: Option<Ipv4Config>,
+    /// Who waits for `config`.
+    pub(super) config_wakers: Vec<Waker>,
+    pub(super) config_woken: bool,
+    pub(super) next_port: u16,
+    /// The send queue was full.
+    pub(super) blocked: bool,
+    /// The network task knows that, and sleeps until there is room.
+    blocked_is_known: bool,
+    /// Until when the network task sleeps.
+    pub(super) asleep_until: Instant,
+    pub(super) stats: Stats,
+}
+
+/// The time on smoltcp's scale.
+pub(super) fn now() -> Instant {
+    Instant::from_micros((arch::now().as_nanos() / 1_000) as i64)
+}
+
+impl State {
+    pub(super) fn new(mut nic: Box<dyn Nic>, config: Config, seed: u64) -> Self {
+        // Three independent numbers of one seed, by splitmix64.
+        let mut draws = seed;
+        let mut draw = || {
+            draws = draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (draws ^ draws >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        };
+        let mut interface = iface::Config::new(EthernetAddress(nic.mac()).into());
+        interface.random_seed = draw();
+        let mut port = Port::new(&mut *nic);
+        let iface = Interface::new(interface, &mut port, now());
+        let mut state = Self {
+            nic,
+            iface,
+            table: Table::new([draw(), draw()]),
+            listeners: Listeners::default(),
+            dhcp: None,
+            nobody: SocketSet::new(Vec::new()),
+            ingress: ingress::Scratch::default(),
+            config: None,
+            config_wakers: Vec::new(),
+            config_woken: false,
+            next_port: draw() as u16,
+            blocked: false,
+            blocked_is_known: false,
+            asleep_until: Instant::ZERO,
+            stats: Stats::default(),
+        };
+        match config {
+            Config::Dhcp => state.dhcp = Some(Dhcp::new()),
+            Config::Static(config) => state.configure(Some(config)),
+        }
+        state
+    }
+
+    /// Gives the interface another address, or none.
+    pub(super) fn configure(&mut self, config: Option<Ipv4Config>) {
+        let config = config.filter(Ipv4Config::is_usable);
+        if config == self.config {
+            return;
+        }
+        self.iface.update_ip_addrs(|addresses| {
+            addresses.clear();
+            if let Some(config) = config {
+                let address = IpAddress::Ipv4(config.address);
+                // There is room for more than one.
+                let _ = addresses.push(IpCidr::new(address, config.prefix_len));
+            }
+        });
+        let routes = self.iface.routes_mut();
+        routes.remove_default_ipv4_route();
+        if let Some(gateway) = config.and_then(|config| config.gateway) {
+            // There is room for more than one.
+            let _ = routes.add_default_ipv4_route(gateway);
+        }
+        self.config = config;
+        self.config_woken = config.is_some();
+        // Connections over another address end when they are looked at.
+        self.table.mark_all_dirty();
+    }
+
+    /// One bounded step over everything that wants attention. Returns whether
+    /// more of it wants attention now.
+    pub(super) fn step(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
+        self.blocked = self.blocked && self.nic.split().1.room() == Room::Full;
+        let mut frames = 0;
+        while frames < STEP && !self.blocked && wakes.has_room() && self.receive(now, wakes) {
+            frames += 1;
+        }
+        self.poll_dhcp(now);
+        self.table.mark_due_dirty(now, STEP);
+        for _ in 0..self.table.dirty.len().min(STEP) {
+            if self.blocked || !wakes.has_room() {
+                break;
+            }
+            if let Some(index) = self.table.dirty.pop() {
+                self.egress(now, index, wakes);
+            }
+        }
+        self.nic.flush();
+        self.blocked_is_known = self.blocked;
+        let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
+        !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())
+    }
+
+    /// When the network task wants to run again although nothing happens.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let sockets = self.table.deadlines.earliest();
+        let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
+        sockets.into_iter().chain(dhcp).min()
+    }
+
+    /// Whether the program's doings left something for the network task.
+    pub(super) fn wants_task(&self) -> bool {
+        let unsent = !self.table.dirty.is_empty();
+        (unsent && !self.blocked_is_known)
+            || self
+                .next_deadline()
+                .is_some_and(|deadline| deadline < self.asleep_until)
+    }
+
+    /// Sends what a connection has to send.
+    pub(super) fn egress(&mut self, now: Instant, index: u32, wakes: &mut Wakes) {
+        let Some(connection) = self.table.get_mut(index) else {
+            return;
+        };
+        if connection.is_paused() {
+            return;
+        }
+        let given_up = connection.orphan_until.is_some_and(|end| end <= now);
+        if given_up {
+            connection.tcp_mut().abort();
+        }
+        let mut all = Sent::default();
+        // smoltcp ends a connection whose address is gone, but does not ask to.
+        let lost = !self.iface.has_ip_addr(connection.key.local);
+        let wanted = lost || is_due(&mut self.iface, now, connection);
+        if wanted {
+            for _ in 0..EGRESS_BURST {
+                let mut port = Port::new(&mut *self.nic);
+                let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
+                self.blocked |= port.exhausted;
+                all.frames += port.sent.frames;
+                all.arp += port.sent.arp;
+                if result == iface::PollResult::None {
+                    break;
+                }
+            }
+        }
+        self.stats.frames_sent += all.frames;
+        let stuck = wanted && all.frames == all.arp && !self.blocked;
+        self.settle(now, index, Cause::Egress, wakes);
+        let Some(connection) = self.table.get(index) else {
+            return;
+        };
+        let closed = connection.tcp().state() == tcp::State::Closed;
+        if given_up || (stuck && closed && !connection.phase.is_owned()) {
+            // Its reset has left, or will never find the way.
+            return self.discard(index);
+        }
+        if stuck {
+            // It waits for a neighbour's address. Should it still say that it
+            // wants to send now, then not in a loop.
+            self.table.waiting.push(index);
+            if self.table.dirty.remove(index) {
+                self.table.deadlines.set(index, Some(now + RETRY));
+            }
+        }
+    }
+
+    /// Draws the conclusions from whatever happened to a connection.
+    pub(super) fn settle(&mut self, now: Instant, index: u32, cause: Cause, wakes: &mut Wakes) {
+        use tcp::State::*;
+        let Some(connection) = self.table.get_mut(index) else {
+            return;
+        };
+        let state = connection.tcp().state();
+        let established = !matches!(state, Closed | Listen | SynSent | SynReceived);
+        match connection.phase {
+            Phase::HalfOpen(listener) if established => {
+                if !self.promote(index, listener) {
+                    return self.abort(now, index, wakes);
+                }
+            }
+            Phase::HalfOpen(_) if state != SynReceived => {
+                self.stats.half_open_expired += u64::from(cause == Cause::Egress);
+                return self.discard(index);
+            }
+            Phase::Queued(listener) if state == Closed => {
+                let id = self.table.id(index);
+                if let Some(listening) = self.listeners.get_mut(listener) {
+                    listening.queue.retain(|&queued| queued != id);
+                }
+                return self.discard(index);
+            }
+            Phase::Connecting if established => {
+                connection.phase = Phase::Open;
+                self.stats.connected += 1;
+            }
+            Phase::Orphan if state != Closed && connection.tcp().can_recv() => {
+                // Nobody will ever read it, which the peer must know.
+                connection.tcp_mut().abort();
+            }
+            _ => {}
+        }
+        let Some(connection) = self.table.get_mut(index) else {
+            return;
+        };
+        note_end(connection, cause, &self.iface);
+        connection.update_timeout();
+        if !wake(connection, wakes) {
+            self.table.dirty.push(index);
+        }
+        self.retire(now, index);
+    }
+
+    /// Lets go of a connection that has ended, and notes when one that has not
+    /// wants to be looked at again.
+    fn retire(&mut self, now: Instant, index: u32) {
+        let Some(connection) = self.table.get(index) else {
+            return;
+        };
+        let (phase, state) = (connection.phase, connection.tcp().state());
+        if connection.is_finished() {
+            if !phase.is_owned() {
+                return self.discard(index);
+            }
+            self.table.unindex(index);
+        }
+        if phase == Phase::Orphan && state == tcp::State::TimeWait {
+            self.table.time_wait.push(index);
+            if self.table.time_wait.len() > MAX_TIME_WAIT
+                && let Some(oldest) = self.table.time_wait.first()
+            {
+                self.discard(oldest);
+            }
+        }
+        self.schedule(now, index);
+    }
+
+    /// Notes when a connection wants to be looked at.
+    fn schedule(&mut self, now: Instant, index: u32) {
+        let Some(connection) = self.table.get_mut(index) else {
+            return;
+        };
+        let at = if connection.is_paused() {
+            None
+        } else {
+            let socket = self.iface.poll_at(now, &connection.set);
+            socket.into_iter().chain(connection.orphan_until).min()
+        };
+        if at.is_some_and(|at| at <= now) {
+            self.table.dirty.push(index);
+            self.table.deadlines.set(index, None);
+        } else {
+            self.table.deadlines.set(index, at);
+        }
+    }
+
+    /// Moves an established connection from the half-open ones to the queue of
+    /// its listener.
+    fn promote(&mut self, index: u32, listener: ListenerId) -> bool {
+        self.table.half_open.remove(index);
+        let id = self.table.id(index);
+        if let Some(connection) = self.table.get_mut(index) {
+            connection.phase = Phase::Queued(listener);
+        }
+        self.listeners.enqueue(listener, id)
+    }
+
+    /// Drops a connection without a word to the peer. Nobody owns it, so it
+    /// holds no waker.
+    pub(super) fn discard(&mut self, index: u32) {
+        self.table.remove(index);
+    }
+
+    /// Makes a connection that no stream owns any more close in the background.
+    pub(super) fn orphan(&mut self, now: Instant, index: u32) {
+        if let Some(connection) = self.table.get_mut(index) {
+            connection.phase = Phase::Orphan;
+            connection.orphan_until = Some(now + ORPHAN_LIFETIME);
+        }
+    }
+
+    /// Resets a connection that no stream owns.
+    pub(super) fn abort(&mut self, now: Instant, index: u32, wakes: &mut Wakes) {
+        self.table.half_open.remove(index);
+        self.orphan(now, index);
+        if let Some(connection) = self.table.get_mut(index) {
+            connection.tcp_mut().abort();
+            self.egress(now, index, wakes);
+        }
+    }
+
+    /// Makes room by letting go of connections that only wait for late
+    /// segments. Returns whether there were any.
+    pub(super) fn reclaim(&mut self) -> bool {
+        let before = self.table.len();
+        while let Some(index) = self.table.time_wait.pop() {
+            self.discard(index);
+        }
+        self.table.len() < before
+    }
+
+    /// The counters.
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            sockets: self.table.len(),
+            half_open: self.table.half_open.len(),
+            time_wait: self.table.time_wait.len(),
+            ..self.stats
+        }
+    }
+}
+
+/// Whether smoltcp wants to do something for a connection now.
+fn is_due(iface: &mut Interface, now: Instant, connection: &Connection) -> bool {
+    iface
+        .poll_at(now, &connection.set)
+        .is_some_and(|at| at <= now)
+}
+
+/// Notes whether the peer has said that it sends no more, and why a connection
+/// that has ended did so.
+fn note_end(connection: &mut Connection, cause: Cause, iface: &Interface) {
+    use tcp::State::*;
+    let state = connection.tcp().state();
+    let last = core::mem::replace(&mut connection.last_state, state);
+    match state {
+        CloseWait | Closing | LastAck | TimeWait => connection.end_seen = true,
+        Closed if connection.failure.is_none() => {
+            connection.failure = Some(match (last, cause) {
+                (SynSent, Cause::Ingress) => Error::ConnectionRefused,
+                // The orderly end.
+                (LastAck, Cause::Ingress) | (TimeWait, Cause::Egress) => Error::NotConnected,
+                (_, Cause::Ingress) => Error::ConnectionReset,
+                (_, Cause::Egress) if !iface.has_ip_addr(connection.key.local) => {
+                    Error::ConnectionAborted
+                }
+                (_, Cause::Egress) => Error::TimedOut,
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Collects the wakers of those who can go on; `false` if one found no room.
+fn wake(connection: &mut Connection, wakes: &mut Wakes) -> bool {
+    let socket = connection.tcp();
+    if matches!(
+        socket.state(),
+        tcp::State::SynSent | tcp::State::SynReceived
+    ) {
+        return true;
+    }
+    let readable = socket.can_recv() || !socket.may_recv();
+    // Not for every byte that becomes free.
+    let free = socket.send_capacity() - socket.send_queue();
+    let writable = free >= socket.send_capacity() / 4 || !socket.may_send();
+    (!readable || wakes.take(&mut connection.reader))
+        && (!writable || wakes.take(&mut connection.writer))
+}

@@ -1,0 +1,42 @@
+//! What the stack counts.
+
+/// Counters of the network stack since its start, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Frames received, those that were dropped included.
+    pub frames_received: u64,
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Received frames dropped: a header is cut short or contradicts itself.
+    pub malformed: u64,
+    /// Received frames dropped: a fragment of a packet.
+    pub fragments: u64,
+    /// Received frames dropped: a protocol or address that nobody serves.
+    pub unsupported: u64,
+    /// Segments for no connection that were not answered with a reset, as too
+    /// many such answers had been sent already.
+    pub resets_limited: u64,
+    /// Connection attempts left unanswered: the listener's backlog was full.
+    pub backlog_full: u64,
+    /// Connections refused for want of memory.
+    pub out_of_memory: u64,
+    /// Half-open connections that gave way to newer ones.
+    pub half_open_evicted: u64,
+    /// Half-open connections whose peer never answered.
+    pub half_open_expired: u64,
+    /// Answers dropped, as the card's send queue was full.
+    pub send_queue_full: u64,
+    /// Times that a frame was found which no interrupt had announced.
+    pub unannounced: u64,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that were opened from here.
+    pub connected: u64,
+    /// Connections that exist now, in whatever state.
+    pub sockets: usize,
+    /// Those of them whose handshake is under way, by a peer's wish.
+    pub half_open: usize,
+    /// Those of them that only wait for late segments.
+    pub time_wait: usize,
+}

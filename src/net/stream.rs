@@ -1,0 +1,333 @@
+//! TCP connections.
+
+use core::fmt;
+use core::future::poll_fn;
+use core::net::{SocketAddr, SocketAddrV4};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+use smoltcp::time::Instant;
+
+use super::frame::Key;
+use super::options::{StreamOptions, TcpOptions};
+use super::state::{State, now};
+use super::table::SocketId;
+use super::wakes::Wakes;
+use super::{Error, Stack};
+use crate::time;
+
+/// A TCP connection.
+///
+/// What is written leaves at once; nothing needs flushing. At most one task may
+/// wait to read and one to write.
+///
+/// Dropping the stream closes the connection in the background: what was
+/// written is still delivered, unless data is left that was received and not
+/// read, which resets the connection (RFC 9293 §3.10.4).
+pub struct TcpStream {
+    stack: Stack,
+    id: SocketId,
+    key: Key,
+}
+
+/// Which of the two wakers of a connection.
+#[derive(Clone, Copy)]
+enum Side {
+    Reader,
+    Writer,
+}
+
+impl TcpStream {
+    pub(super) fn new(stack: Stack, id: SocketId, key: Key) -> Self {
+        Self { stack, id, key }
+    }
+
+    /// Connects to `remote` with the default options.
+    ///
+    /// Cancel-safe: dropping the future gives the attempt up.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::ConnectionRefused`] if nobody listens there,
+    /// - [`Error::TimedOut`] after 30 s without an answer,
+    /// - [`Error::NetworkUnreachable`] without an address or a route; there is
+    ///   no loopback,
+    /// - [`Error::AddrNotAvailable`] if all ports are in use,
+    /// - [`Error::InvalidInput`] if `remote` is not an IPv4 host and a port,
+    /// - [`Error::OutOfMemory`].
+    pub async fn connect(stack: Stack, remote: SocketAddr) -> Result<Self, Error> {
+        Self::connect_with(stack, remote, TcpOptions::default()).await
+    }
+
+    /// Connects to `remote`.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(
+        stack: Stack,
+        remote: SocketAddr,
+        options: TcpOptions,
+    ) -> Result<Self, Error> {
+        let SocketAddr::V4(remote) = remote else {
+            return Err(Error::InvalidInput);
+        };
+        let (id, key) = stack
+            .shared
+            .visit(|state, wakes| state.connect(now(), remote, &options, wakes))?;
+        let stream = Self::new(stack, id, key);
+        let connected = poll_fn(|context| {
+            stream.poll(context, Side::Writer, |state, _, _| {
+                state.poll_connected(stream.id)
+            })
+        });
+        match time::timeout(options.connect_timeout, connected).await {
+            Ok(Ok(())) => Ok(stream),
+            Ok(Err(error)) => Err(error),
+            Err(time::Elapsed) => Err(Error::TimedOut),
+        }
+    }
+
+    /// Reads into `buffer`; returns how many bytes, and 0 at the end of the
+    /// stream (or of an empty `buffer`).
+    ///
+    /// Cancel-safe: bytes that were not returned are read by the next call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
+    /// [`Error::ConnectionAborted`], after what was received before was read.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_read(context, buffer)).await
+    }
+
+    /// Writes bytes of `data`; returns how many, at least one unless `data` is
+    /// empty.
+    ///
+    /// Cancel-safe: nothing of `data` was taken if it did not return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotConnected`] after [`shutdown`](Self::shutdown), and
+    /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
+    /// [`Error::ConnectionAborted`] once the connection has ended.
+    pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_write(context, data)).await
+    }
+
+    /// Writes all of `data`.
+    ///
+    /// Not cancel-safe: a part may have been written.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
+        write_all(self, data).await
+    }
+
+    /// Closes the sending side: the peer reads the end of the stream after what
+    /// was written. Reading goes on. Closing it again does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the connection has ended, if it has.
+    pub async fn shutdown(&mut self) -> Result<(), Error> {
+        self.shut_down()
+    }
+
+    /// A reading and a writing half, to be used at the same time.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf { stream: self }, WriteHalf { stream: self })
+    }
+
+    /// The peer's address.
+    pub fn peer_addr(&self) -> SocketAddr {
+        SocketAddrV4::new(self.key.remote, self.key.remote_port).into()
+    }
+
+    /// The local address.
+    pub fn local_addr(&self) -> SocketAddr {
+        SocketAddrV4::new(self.key.local, self.key.local_port).into()
+    }
+
+    /// Whether small segments are sent at once; see
+    /// [`StreamOptions::nodelay`].
+    pub fn set_nodelay(&self, nodelay: bool) {
+        self.change(|options| options.nodelay = nodelay);
+    }
+
+    /// When a silent peer is probed; see [`StreamOptions::keep_alive`].
+    pub fn set_keep_alive(&self, interval: Option<Duration>) {
+        self.change(|options| options.keep_alive = interval);
+    }
+
+    /// When a peer that does not acknowledge is given up; see
+    /// [`StreamOptions::user_timeout`].
+    pub fn set_user_timeout(&self, timeout: Option<Duration>) {
+        self.change(|options| options.user_timeout = timeout);
+    }
+
+    /// The options as they are.
+    pub fn options(&self) -> StreamOptions {
+        self.stack
+            .shared
+            .visit(|state, _| state.options(self.id))
+            .unwrap_or_default()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut StreamOptions)) {
+        self.stack.shared.visit(|state, wakes| {
+            if let Some(mut options) = state.options(self.id) {
+                change(&mut options);
+                state.set_options(now(), self.id, options, wakes);
+            }
+        });
+    }
+
+    fn shut_down(&self) -> Result<(), Error> {
+        self.stack
+            .shared
+            .visit(|state, wakes| state.shutdown(now(), self.id, wakes))
+    }
+
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<Result<usize, Error>> {
+        self.poll(context, Side::Reader, |state, now, wakes| {
+            state.read(now, self.id, buffer, wakes)
+        })
+    }
+
+    fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Error>> {
+        self.poll(context, Side::Writer, |state, now, wakes| {
+            state.write(now, self.id, data, wakes)
+        })
+    }
+
+    /// Makes an attempt, and if it has to wait, registers the context's waker.
+    fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        side: Side,
+        mut attempt: impl FnMut(&mut State, Instant, &mut Wakes) -> Poll<T>,
+    ) -> Poll<T> {
+        let shared = self.stack.shared;
+        let mut registered = false;
+        let result = shared.visit(|state, wakes| {
+            let result = attempt(state, now(), wakes);
+            if result.is_pending() {
+                registered = self
+                    .waker(state, side)
+                    .and_then(|place| place.as_ref())
+                    .is_some_and(|known| known.will_wake(context.waker()));
+            }
+            result
+        });
+        if result.is_ready() || registered {
+            return result;
+        }
+        // Cloned and dropped with nothing locked: both may run foreign code.
+        let mut waker = Some(context.waker().clone());
+        let result = shared.visit(|state, wakes| {
+            let result = attempt(state, now(), wakes);
+            if result.is_pending()
+                && let Some(place) = self.waker(state, side)
+            {
+                core::mem::swap(place, &mut waker);
+            }
+            result
+        });
+        drop(waker);
+        result
+    }
+
+    fn waker<'a>(&self, state: &'a mut State, side: Side) -> Option<&'a mut Option<Waker>> {
+        let connection = state.connection(self.id)?;
+        Some(match side {
+            Side::Reader => &mut connection.reader,
+            Side::Writer => &mut connection.writer,
+        })
+    }
+}
+
+async fn write_all(stream: &TcpStream, mut data: &[u8]) -> Result<(), Error> {
+    while !data.is_empty() {
+        let count = poll_fn(|context| stream.poll_write(context, data)).await?;
+        data = &data[count..];
+    }
+    Ok(())
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        let wakers = self
+            .stack
+            .shared
+            .visit(|state, wakes| state.release(now(), self.id, wakes));
+        drop(wakers);
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream")
+            .field("local", &self.local_addr())
+            .field("peer", &self.peer_addr())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reading half of a [`TcpStream`].
+#[derive(Debug)]
+pub struct ReadHalf<'a> {
+    stream: &'a TcpStream,
+}
+
+impl ReadHalf<'_> {
+    /// As [`TcpStream::read`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.stream.poll_read(context, buffer)).await
+    }
+}
+
+/// The writing half of a [`TcpStream`].
+#[derive(Debug)]
+pub struct WriteHalf<'a> {
+    stream: &'a TcpStream,
+}
+
+impl WriteHalf<'_> {
+    /// As [`TcpStream::write`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.stream.poll_write(context, data)).await
+    }
+
+    /// As [`TcpStream::write_all`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
+        write_all(self.stream, data).await
+    }
+
+    /// As [`TcpStream::shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn shutdown(&mut self) -> Result<(), Error> {
+        self.stream.shut_down()
+    }
+}

@@ -1,0 +1,220 @@
+//! All connections, found by their two ends in one look.
+//!
+//! smoltcp would walk through every socket for every packet. Here the packet's
+//! key is looked up first, and smoltcp is handed the one socket that it
+//! concerns; the lists and deadlines say which others want to be looked at.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+use smoltcp::time::Instant;
+
+use super::Error;
+use super::connection::Connection;
+use super::deadlines::Deadlines;
+use super::frame::Key;
+use super::index_list::IndexList;
+
+const NONE: u32 = u32::MAX;
+
+/// Names a connection for as long as it exists; stale ones find nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SocketId {
+    index: u32,
+    generation: u32,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    next_free: u32,
+    connection: Option<Connection>,
+    /// Whether the index leads here.
+    indexed: bool,
+}
+
+/// The connections.
+pub(super) struct Table {
+    slots: Vec<Slot>,
+    first_free: u32,
+    len: usize,
+    index: HashTable<u32>,
+    secret: [u64; 2],
+    /// Those that may have something to send now.
+    pub(super) dirty: IndexList,
+    /// Those that wait for a neighbour's address.
+    pub(super) waiting: IndexList,
+    /// Those that a peer has begun to open, oldest first.
+    pub(super) half_open: IndexList,
+    /// Orphans in TIME-WAIT, oldest first.
+    pub(super) time_wait: IndexList,
+    /// When each wants to be looked at again.
+    pub(super) deadlines: Deadlines,
+}
+
+impl Table {
+    pub(super) const fn new(secret: [u64; 2]) -> Self {
+        Self {
+            slots: Vec::new(),
+            first_free: NONE,
+            len: 0,
+            index: HashTable::new(),
+            secret,
+            dirty: IndexList::new(),
+            waiting: IndexList::new(),
+            half_open: IndexList::new(),
+            time_wait: IndexList::new(),
+            deadlines: Deadlines::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The connection with these ends.
+    pub(super) fn find(&self, key: Key) -> Option<u32> {
+        self.index
+            .find(key.hash(self.secret), |&index| {
+                self.slots[index as usize]
+                    .connection
+                    .as_ref()
+                    .is_some_and(|connection| connection.key == key)
+            })
+            .copied()
+    }
+
+    /// Adds a connection whose key is not in use.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`]; the table is then as before.
+    pub(super) fn insert(&mut self, connection: Connection) -> Result<u32, Error> {
+        self.reserve().map_err(|_| Error::OutOfMemory)?;
+        let index = self.first_free;
+        let hash = connection.key.hash(self.secret);
+        let slot = &mut self.slots[index as usize];
+        self.first_free = slot.next_free;
+        slot.connection = Some(connection);
+        slot.indexed = true;
+        self.len += 1;
+        let (slots, secret) = (&self.slots, self.secret);
+        self.index
+            .insert_unique(hash, index, |&index| key_hash(slots, secret, index));
+        Ok(index)
+    }
+
+    /// Makes sure that there is a free slot, and place for it everywhere.
+    fn reserve(&mut self) -> Result<(), ()> {
+        let (slots, secret) = (&self.slots, self.secret);
+        self.index
+            .try_reserve(1, |&index| key_hash(slots, secret, index))
+            .map_err(drop)?;
+        if self.first_free != NONE {
+            return Ok(());
+        }
+        let count = self.slots.len() + 1;
+        self.dirty.grow(count).map_err(drop)?;
+        self.waiting.grow(count).map_err(drop)?;
+        self.half_open.grow(count).map_err(drop)?;
+        self.time_wait.grow(count).map_err(drop)?;
+        self.deadlines.grow(count).map_err(drop)?;
+        self.slots.try_reserve(1).map_err(drop)?;
+        self.first_free = self.slots.len() as u32;
+        self.slots.push(Slot {
+            next_free: NONE,
+            ..Slot::default()
+        });
+        Ok(())
+    }
+
+    /// Takes a connection out of everything.
+    pub(super) fn remove(&mut self, index: u32) -> Option<Connection> {
+        self.unindex(index);
+        for list in [
+            &mut self.dirty,
+            &mut self.waiting,
+            &mut self.half_open,
+            &mut self.time_wait,
+        ] {
+            list.remove(index);
+        }
+        self.deadlines.set(index, None);
+        let slot = &mut self.slots[index as usize];
+        let connection = slot.connection.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next_free = self.first_free;
+        self.first_free = index;
+        self.len -= 1;
+        Some(connection)
+    }
+
+    /// Frees the key of a connection that has ended, for a new one.
+    pub(super) fn unindex(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if !core::mem::take(&mut slot.indexed) {
+            return;
+        }
+        let Some(connection) = &slot.connection else {
+            return;
+        };
+        let hash = connection.key.hash(self.secret);
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == index) {
+            entry.remove();
+        }
+    }
+
+    pub(super) fn id(&self, index: u32) -> SocketId {
+        SocketId {
+            index,
+            generation: self.slots[index as usize].generation,
+        }
+    }
+
+    /// The slot of `id`, if its connection still exists.
+    pub(super) fn index(&self, id: SocketId) -> Option<u32> {
+        let slot = self.slots.get(id.index as usize)?;
+        (slot.generation == id.generation && slot.connection.is_some()).then_some(id.index)
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Connection> {
+        self.slots.get(index as usize)?.connection.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Connection> {
+        self.slots.get_mut(index as usize)?.connection.as_mut()
+    }
+
+    /// Marks every connection as one that may have something to send.
+    pub(super) fn mark_all_dirty(&mut self) {
+        for (index, slot) in self.slots.iter().enumerate() {
+            if slot.connection.is_some() {
+                self.dirty.push(index as u32);
+            }
+        }
+    }
+
+    /// Marks those dirty that wait for a neighbour's address.
+    pub(super) fn mark_waiting_dirty(&mut self) {
+        while let Some(index) = self.waiting.pop() {
+            self.dirty.push(index);
+        }
+    }
+
+    /// Marks those dirty whose deadline has come, at most `limit`.
+    pub(super) fn mark_due_dirty(&mut self, now: Instant, limit: usize) {
+        for _ in 0..limit {
+            let Some(index) = self.deadlines.pop_due(now) else {
+                break;
+            };
+            self.dirty.push(index);
+        }
+    }
+}
+
+fn key_hash(slots: &[Slot], secret: [u64; 2], index: u32) -> u64 {
+    slots[index as usize]
+        .connection
+        .as_ref()
+        .map_or(0, |connection| connection.key.hash(secret))
+}

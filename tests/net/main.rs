@@ -1,0 +1,10 @@
+//! The network stack on the host, over a wire in memory, against another host.
+
+mod dhcp;
+mod frames;
+mod garbage;
+mod ip;
+mod peer;
+mod scale;
+mod tcp;
+mod wire;

@@ -1,0 +1,396 @@
+//! The host at the far end of the wire: smoltcp, with calls as futures.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use firstpoll::arch::{self, host};
+use firstpoll::net::{self, Config, Ipv4Config, Stack};
+use firstpoll::runtime;
+use smoltcp::iface::{self, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::socket::tcp::{self, Socket, SocketBuffer, State};
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
+
+use crate::wire::Wire;
+
+pub const PEER_MAC: EthernetAddress = EthernetAddress([0x52, 0x54, 0, 0, 0, 2]);
+pub const PEER_IP: Ipv4Address = Ipv4Address::new(10, 0, 2, 2);
+pub const STACK_IP: Ipv4Address = Ipv4Address::new(10, 0, 2, 15);
+
+/// The clock stands here when a test begins.
+pub const START: arch::Instant = arch::Instant::from_nanos(1_000_000_000);
+
+/// What the far host has; handles to it are cheap copies.
+#[derive(Clone)]
+pub struct Peer {
+    pub wire: Wire,
+    inner: Rc<RefCell<Inner>>,
+}
+
+struct Inner {
+    iface: Interface,
+    sockets: SocketSet<'static>,
+    port: Port,
+    wakers: Vec<Waker>,
+    next_port: u16,
+    /// Frames that the stack has sent, for tests that look at them.
+    seen: VecDeque<Vec<u8>>,
+}
+
+struct Port {
+    wire: Wire,
+    arrived: VecDeque<Vec<u8>>,
+}
+
+/// A stack with a static address, on a clock that stands still until the core
+/// halts, and the host at the other end of its wire.
+pub fn start() -> (Stack, Peer) {
+    start_with(Config::Static(Ipv4Config {
+        address: STACK_IP,
+        prefix_len: 24,
+        gateway: Some(PEER_IP),
+    }))
+}
+
+pub fn start_with(config: Config) -> (Stack, Peer) {
+    host::set_clock(START);
+    runtime::init();
+    let (wire, device) = Wire::new();
+    let stack = net::start(device, config, 0x5eed);
+    let peer = Peer::new(wire);
+    // Whenever the core would halt, the far host gets its turn, and time moves
+    // on to whatever comes first.
+    let halted = peer.clone();
+    host::on_halt(move |programmed| halted.turn(programmed));
+    (stack, peer)
+}
+
+pub fn smol_now() -> Instant {
+    Instant::from_micros((arch::Instant::now().as_nanos() / 1000) as i64)
+}
+
+impl Peer {
+    fn new(wire: Wire) -> Self {
+        let mut port = Port {
+            wire: wire.clone(),
+            arrived: VecDeque::new(),
+        };
+        let mut config = iface::Config::new(PEER_MAC.into());
+        config.random_seed = 42;
+        let mut iface = Interface::new(config, &mut port, smol_now());
+        iface.update_ip_addrs(|addresses| {
+            addresses
+                .push(IpCidr::new(IpAddress::Ipv4(PEER_IP), 24))
+                .unwrap();
+        });
+        let inner = Inner {
+            iface,
+            sockets: SocketSet::new(Vec::new()),
+            port,
+            wakers: Vec::new(),
+            next_port: 1024,
+            seen: VecDeque::new(),
+        };
+        Self {
+            wire,
+            inner: Rc::new(RefCell::new(inner)),
+        }
+    }
+
+    /// Lets the far host work on what has arrived; whether it sent anything.
+    pub fn poll(&self) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        while let Some(frame) = self.wire.receive() {
+            inner.seen.push_back(frame.clone());
+            inner.port.arrived.push_back(frame);
+        }
+        let Inner {
+            iface,
+            sockets,
+            port,
+            wakers,
+            ..
+        } = &mut *inner;
+        iface.poll(smol_now(), port, sockets);
+        let wakers = std::mem::take(wakers);
+        drop(inner);
+        let woken = !wakers.is_empty();
+        for waker in wakers {
+            waker.wake();
+        }
+        woken || self.wire.is_busy()
+    }
+
+    /// The far host's turn at a halt: works, and if that leads to nothing,
+    /// moves the clock to its own next deadline if that comes first.
+    pub fn turn(&self, programmed: Option<arch::Instant>) -> bool {
+        // Woken futures that make no progress must not hold up the clock.
+        let before = self.inner.borrow().seen.len();
+        let woken = self.poll();
+        if self.wire.is_busy() || (woken && self.inner.borrow().seen.len() > before) {
+            return true;
+        }
+        let mut inner = self.inner.borrow_mut();
+        let Inner { iface, sockets, .. } = &mut *inner;
+        let Some(at) = iface.poll_at(smol_now(), sockets) else {
+            return false;
+        };
+        drop(inner);
+        let at = arch::Instant::from_nanos(at.total_micros() as u64 * 1000);
+        let at = at.max(arch::Instant::now());
+        if programmed.is_some_and(|programmed| programmed <= at) {
+            return false;
+        }
+        host::set_clock(at);
+        self.poll();
+        true
+    }
+
+    /// The frames that the stack has sent since the last call.
+    pub fn take_seen(&self) -> Vec<Vec<u8>> {
+        self.poll();
+        self.inner.borrow_mut().seen.drain(..).collect()
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut Inner) -> R) -> R {
+        body(&mut self.inner.borrow_mut())
+    }
+
+    /// Waits until `attempt` has a result, trying whenever something happened.
+    async fn until<R>(&self, mut attempt: impl FnMut(&mut Inner) -> Option<R>) -> R {
+        poll_fn(|context| {
+            self.with(|inner| match attempt(inner) {
+                Some(result) => Poll::Ready(result),
+                None => {
+                    inner.wakers.push(context.waker().clone());
+                    Poll::Pending
+                }
+            })
+        })
+        .await
+    }
+
+    /// Begins to connect to the stack's `port`; an even port number at the far
+    /// side, one after the other.
+    pub fn begin(&self, port: u16) -> PeerStream {
+        self.begin_with(port, 64 << 10)
+    }
+
+    pub fn begin_with(&self, port: u16, buffer: usize) -> PeerStream {
+        let from = self.with(|inner| {
+            inner.next_port = inner.next_port.checked_add(2).unwrap_or(1024);
+            inner.next_port
+        });
+        self.begin_as(from, port, buffer)
+    }
+
+    /// Begins to connect from a chosen port.
+    pub fn begin_from(&self, from: u16, port: u16) -> PeerStream {
+        self.begin_as(from, port, 64 << 10)
+    }
+
+    fn begin_as(&self, from: u16, port: u16, buffer: usize) -> PeerStream {
+        self.with(|inner| {
+            let mut socket = new_socket(buffer);
+            socket
+                .connect(
+                    inner.iface.context(),
+                    (IpAddress::Ipv4(STACK_IP), port),
+                    from,
+                )
+                .unwrap();
+            PeerStream {
+                handle: inner.sockets.add(socket),
+                peer: self.clone(),
+            }
+        })
+    }
+
+    /// Connects to the stack's `port`; `None` if it was refused.
+    pub async fn connect(&self, port: u16) -> Option<PeerStream> {
+        let stream = self.begin(port);
+        stream.established().await.then_some(stream)
+    }
+
+    /// Listens on `port` for one connection.
+    pub fn listen(&self, port: u16) -> PeerStream {
+        self.with(|inner| {
+            let mut socket = new_socket(64 << 10);
+            socket.listen(port).unwrap();
+            PeerStream {
+                handle: inner.sockets.add(socket),
+                peer: self.clone(),
+            }
+        })
+    }
+
+    /// The number of sockets that the far host still has.
+    pub fn forget_closed(&self) {
+        self.with(|inner| {
+            let closed: Vec<_> = inner
+                .sockets
+                .iter()
+                .filter_map(|(handle, socket)| {
+                    let smoltcp::socket::Socket::Tcp(socket) = socket else {
+                        return None;
+                    };
+                    matches!(socket.state(), State::Closed | State::TimeWait).then_some(handle)
+                })
+                .collect();
+            for handle in closed {
+                inner.sockets.remove(handle);
+            }
+        });
+    }
+}
+
+fn new_socket(buffer: usize) -> Socket<'static> {
+    let mut socket = Socket::new(
+        SocketBuffer::new(vec![0; buffer]),
+        SocketBuffer::new(vec![0; buffer]),
+    );
+    socket.set_nagle_enabled(false);
+    socket
+}
+
+/// A connection, or a listening socket, of the far host.
+pub struct PeerStream {
+    peer: Peer,
+    handle: SocketHandle,
+}
+
+impl PeerStream {
+    fn with<R>(&self, body: impl FnOnce(&mut Socket<'static>) -> R) -> R {
+        self.peer
+            .with(|inner| body(inner.sockets.get_mut(self.handle)))
+    }
+
+    async fn until<R>(&self, mut attempt: impl FnMut(&mut Socket<'static>) -> Option<R>) -> R {
+        self.peer
+            .until(|inner| attempt(inner.sockets.get_mut(self.handle)))
+            .await
+    }
+
+    pub fn state(&self) -> State {
+        self.with(|socket| socket.state())
+    }
+
+    /// Waits until the connection is established; `false` if it was refused.
+    pub async fn established(&self) -> bool {
+        self.until(|socket| match socket.state() {
+            State::Listen | State::SynSent | State::SynReceived => None,
+            State::Closed => Some(false),
+            _ => Some(true),
+        })
+        .await
+    }
+
+    pub async fn write_all(&self, mut data: &[u8]) {
+        while !data.is_empty() {
+            let count = self
+                .until(|socket| match socket.send_slice(data).unwrap() {
+                    0 => None,
+                    count => Some(count),
+                })
+                .await;
+            data = &data[count..];
+        }
+    }
+
+    /// Reads what there is; empty at the end of the stream.
+    pub async fn read(&self) -> Result<Vec<u8>, tcp::RecvError> {
+        self.until(|socket| {
+            let mut buffer = vec![0; 1 << 16];
+            match socket.recv_slice(&mut buffer) {
+                Ok(0) => None,
+                Ok(count) => {
+                    buffer.truncate(count);
+                    Some(Ok(buffer))
+                }
+                Err(tcp::RecvError::Finished) => Some(Ok(Vec::new())),
+                Err(error) => Some(Err(error)),
+            }
+        })
+        .await
+    }
+
+    pub async fn read_to_end(&self) -> Result<Vec<u8>, tcp::RecvError> {
+        let mut all = Vec::new();
+        loop {
+            let part = self.read().await?;
+            if part.is_empty() {
+                return Ok(all);
+            }
+            all.extend(part);
+        }
+    }
+
+    pub async fn read_exactly(&self, count: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            let part = self.read().await.unwrap();
+            assert!(!part.is_empty(), "the stream ended early");
+            all.extend(part);
+        }
+        all
+    }
+
+    pub fn close(&self) {
+        self.with(|socket| socket.close());
+    }
+
+    pub fn abort(&self) {
+        self.with(|socket| socket.abort());
+    }
+
+    /// Waits until the connection is over.
+    pub async fn closed(&self) {
+        self.until(|socket| {
+            matches!(socket.state(), State::Closed | State::TimeWait).then_some(())
+        })
+        .await;
+    }
+}
+
+impl phy::Device for Port {
+    type RxToken<'a> = RxToken;
+    type TxToken<'a> = TxToken;
+
+    fn receive(&mut self, _: Instant) -> Option<(RxToken, TxToken)> {
+        let frame = self.arrived.pop_front()?;
+        Some((RxToken(frame), TxToken(self.wire.clone())))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<TxToken> {
+        Some(TxToken(self.wire.clone()))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = 1514;
+        capabilities
+    }
+}
+
+pub struct RxToken(Vec<u8>);
+pub struct TxToken(Wire);
+
+impl phy::RxToken for RxToken {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+impl phy::TxToken for TxToken {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        let mut frame = vec![0; len];
+        let result = f(&mut frame);
+        self.0.send(frame);
+        result
+    }
+}

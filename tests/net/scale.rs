@@ -1,0 +1,249 @@
+//! Many connections: one after another, at once, and hostile ones.
+
+use firstpoll::arch::host;
+use firstpoll::net::{Buffers, ListenerOptions, TcpListener, TcpOptions, TcpStream};
+use firstpoll::time::{Duration, sleep};
+use firstpoll::{block_on, spawn};
+use smoltcp::wire::{ArpOperation, Ipv4Address, TcpControl};
+
+use crate::frames::{arp, segment};
+use crate::peer::{PEER_IP, PEER_MAC, start};
+
+const SEC: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// Case C1, in small, and the bound on connections in TIME-WAIT.
+#[test]
+fn two_thousand_connections_one_after_another() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    let server = spawn(async move {
+        for _ in 0..2000 {
+            let mut stream = listener.accept().await.unwrap();
+            let mut buffer = [0; 64];
+            let count = stream.read(&mut buffer).await.unwrap();
+            stream.write_all(&buffer[..count]).await.unwrap();
+            // The server closes first, and is left with the TIME-WAIT.
+        }
+    });
+    block_on(async {
+        for number in 0..2000_u32 {
+            let client = peer.connect(80).await.expect("refused");
+            client.write_all(&number.to_be_bytes()).await;
+            assert_eq!(client.read_to_end().await.unwrap(), number.to_be_bytes());
+            client.close();
+            client.closed().await;
+            peer.forget_closed();
+            assert!(stack.stats().sockets <= 130, "{:?}", stack.stats());
+        }
+        server.await;
+        sleep(60 * SEC).await;
+    });
+    let stats = stack.stats();
+    assert_eq!(
+        (stats.accepted, stats.sockets, stats.half_open),
+        (2000, 0, 0)
+    );
+}
+
+/// A port of the peer that comes again while its last connection is in
+/// TIME-WAIT here.
+#[test]
+fn a_peer_may_use_its_port_again() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    block_on(async {
+        for _ in 0..10 {
+            let client = peer.begin_from(4444, 80);
+            drop(listener.accept().await.unwrap());
+            assert_eq!(client.read().await.unwrap(), b"");
+            client.close();
+            client.closed().await;
+            peer.forget_closed();
+        }
+        assert_eq!(stack.stats().accepted, 10);
+    });
+    assert!(firstpoll::time::Instant::now() - crate::peer::START < SEC);
+}
+
+#[test]
+fn two_hundred_connects_at_once_to_a_slow_acceptor_are_all_served() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    let server = spawn(async move {
+        for _ in 0..200 {
+            sleep(20 * MS).await;
+            let mut stream = listener.accept().await.unwrap();
+            let mut buffer = [0; 8];
+            let count = stream.read(&mut buffer).await.unwrap();
+            stream.write_all(&buffer[..count]).await.unwrap();
+        }
+    });
+    block_on(async {
+        let clients: Vec<_> = (0..200).map(|_| peer.begin_with(80, 2048)).collect();
+        for client in &clients {
+            assert!(client.established().await);
+            client.write_all(b"hello").await;
+        }
+        for client in &clients {
+            assert_eq!(client.read_to_end().await.unwrap(), b"hello");
+        }
+        server.await;
+    });
+    assert_eq!(stack.stats().backlog_full, 0);
+}
+
+#[test]
+fn a_full_backlog_leaves_attempts_unanswered_until_there_is_room() {
+    let (stack, peer) = start();
+    let options = ListenerOptions {
+        backlog: 2,
+        ..ListenerOptions::default()
+    };
+    let listener = TcpListener::bind_with(stack, 80, options).unwrap();
+    block_on(async {
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(peer.begin(80));
+            sleep(100 * MS).await;
+        }
+        assert!(stack.stats().backlog_full > 0);
+        let established = |client: &crate::peer::PeerStream| {
+            client.state() == smoltcp::socket::tcp::State::Established
+        };
+        assert_eq!(
+            clients.iter().filter(|client| established(client)).count(),
+            2
+        );
+        let first = listener.accept().await.unwrap();
+        // The peer repeats its attempt after a second.
+        sleep(3 * SEC).await;
+        assert_eq!(
+            clients.iter().filter(|client| established(client)).count(),
+            3
+        );
+        drop(first);
+    });
+}
+
+#[test]
+fn an_honest_client_gets_through_a_flood_of_half_open_connections() {
+    let (stack, peer) = start();
+    let options = ListenerOptions {
+        backlog: 4096,
+        buffers: Buffers {
+            receive_bytes: 1024,
+            send_bytes: 1024,
+        },
+        ..ListenerOptions::default()
+    };
+    let listener = TcpListener::bind_with(stack, 80, options).unwrap();
+    let server = spawn(async move {
+        let mut stream = listener.accept().await.unwrap();
+        stream.write_all(b"welcome").await.unwrap();
+        (stream, listener)
+    });
+    block_on(async {
+        for number in 0..3000_u16 {
+            let from = Ipv4Address::new(10, 0, 2, 100 + (number % 40) as u8);
+            if number < 40 {
+                peer.wire.send(arp(ArpOperation::Request, from, PEER_MAC));
+            }
+            peer.wire
+                .send(segment(from, (2000 + number, 80), TcpControl::Syn, 1, None));
+        }
+        let client = peer.begin(80);
+        for number in 3000..3500_u16 {
+            let from = Ipv4Address::new(10, 0, 2, 100 + (number % 40) as u8);
+            peer.wire
+                .send(segment(from, (2000 + number, 80), TcpControl::Syn, 1, None));
+        }
+        assert!(client.established().await);
+        assert_eq!(client.read_exactly(7).await, b"welcome");
+        let stats = stack.stats();
+        assert!(stats.half_open <= 1024, "{stats:?}");
+        assert!(stats.half_open_evicted >= 3501 - 1024 - 1, "{stats:?}");
+        let (stream, listener) = server.await;
+        drop(stream);
+        sleep(120 * SEC).await;
+        assert_eq!(stack.stats().half_open, 0);
+        drop(listener);
+        client.close();
+        sleep(120 * SEC).await;
+        assert_eq!(stack.stats().sockets, 0);
+    });
+}
+
+/// The default backlog, which is smaller than the flood.
+#[test]
+fn a_flood_does_not_close_a_listener_with_the_default_backlog() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    block_on(async {
+        for number in 0..3000_u16 {
+            let from = Ipv4Address::new(10, 0, 2, 100 + (number % 40) as u8);
+            if number < 40 {
+                peer.wire.send(arp(ArpOperation::Request, from, PEER_MAC));
+            }
+            peer.wire
+                .send(segment(from, (2000 + number, 80), TcpControl::Syn, 1, None));
+        }
+        let client = peer.begin(80);
+        let stream = listener.accept().await.unwrap();
+        assert_eq!(stream.peer_addr().ip(), PEER_IP);
+        drop(client);
+    });
+    assert!(firstpoll::time::Instant::now() - crate::peer::START < SEC);
+}
+
+/// Case C4, in small: the ports go round while one connection stays.
+#[test]
+fn outgoing_ports_are_never_zero_nor_in_use() {
+    let (stack, peer) = start();
+    let held = peer.listen(99);
+    block_on(async {
+        let stays = TcpStream::connect(stack, (PEER_IP, 99).into())
+            .await
+            .unwrap();
+        assert!(held.established().await);
+        let options = TcpOptions {
+            buffers: Buffers {
+                receive_bytes: 1024,
+                send_bytes: 1024,
+            },
+            ..TcpOptions::default()
+        };
+        for _ in 0..17_000 {
+            let far = peer.listen(99);
+            let near = TcpStream::connect_with(stack, (PEER_IP, 99).into(), options)
+                .await
+                .unwrap();
+            let port = near.local_addr().port();
+            assert!(port >= 49_152 && port != stays.local_addr().port());
+            far.abort();
+            drop(near);
+            sleep(MS).await;
+            peer.forget_closed();
+        }
+    });
+}
+
+#[test]
+fn a_busy_program_accepts_what_came_meanwhile_in_order() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    let clients: Vec<_> = (0..50).map(|_| peer.begin(80)).collect();
+    block_on(firstpoll::yield_now());
+    for _ in 0..20 {
+        peer.poll();
+        host::advance(2 * MS);
+    }
+    let mut last = 0;
+    for _ in &clients {
+        let stream = block_on(listener.accept()).unwrap();
+        assert!(stream.peer_addr().port() > last);
+        last = stream.peer_addr().port();
+    }
+}

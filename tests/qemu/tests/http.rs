@@ -1,0 +1,362 @@
+//! httpd, with real clients.
+
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use firstpoll_qemu_tests::http::{Client, field};
+use firstpoll_qemu_tests::network::{self, BOOT_TIMEOUT, STATIC, Served, guest};
+use xtask::cargo::{self, Profile};
+use xtask::guest::{Ending, Guest};
+use xtask::qemu::{self, Machine, Net, Options};
+
+const GREETING: &str = "Hello from firstpoll!\n";
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: guest\r\n\r\n";
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn append(command_line: &str) -> Options {
+    Options {
+        append: command_line.to_owned(),
+        ..Options::default()
+    }
+}
+
+/// What the protocol promises, whichever form of the server answers.
+fn serves_http(served: &Served) -> Result<()> {
+    let mut client = Client::connect(served.address)?;
+    for _ in 0..3 {
+        let response = client.get("/")?;
+        assert_eq!((response.status, &*response.body), (200, GREETING));
+    }
+    let stats = client.get("/stats")?;
+    assert!(stats.body.contains("\nexecutor.polls "), "{}", stats.body);
+    assert!(
+        stats.body.contains("\nnetwork.frames_received "),
+        "{}",
+        stats.body
+    );
+    assert_eq!(client.get("/none")?.status, 404);
+
+    client.send("HEAD / HTTP/1.1\r\nHost: guest\r\n\r\n")?;
+    let head = client.head()?;
+    assert_eq!(field(&head, "Content-Length"), Some("22"));
+
+    client.send("POST / HTTP/1.1\r\nHost: guest\r\nContent-Length: 5\r\n\r\nhello")?;
+    let response = client.response()?;
+    assert_eq!(response.status, 405);
+    assert_eq!(field(&response.head, "Allow"), Some("GET, HEAD"));
+
+    client.send(GET.repeat(50))?;
+    for _ in 0..50 {
+        assert_eq!(client.response()?.body, GREETING);
+    }
+
+    client.send("GET / HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n")?;
+    assert_eq!(client.response()?.body, GREETING);
+    client.expect_end()?;
+    Ok(())
+}
+
+/// The answer to what is no request, or too much of one; then the end.
+fn refuses(served: &Served, request: &[u8], status: u16) -> Result<()> {
+    let mut client = Client::connect(served.address)?;
+    client.send(request)?;
+    let response = client.response()?;
+    assert_eq!(response.status, status, "{}", request.escape_ascii());
+    assert_eq!(field(&response.head, "Connection"), Some("close"));
+    client.expect_end()?;
+    Ok(())
+}
+
+fn refuses_bad_requests(served: &Served) -> Result<()> {
+    refuses(served, b"\x16\x03\x01\x02\x00\x01\r\n", 400)?;
+    refuses(served, b"GET / HTTP/1.1\r\n\r\n", 400)?;
+    refuses(served, b"GET / HTTP/2.0\r\n\r\n", 505)?;
+    let large = "x".repeat(10_000);
+    let header = format!("GET / HTTP/1.1\r\nHost: guest\r\nA: {large}\r\n\r\n");
+    refuses(served, header.as_bytes(), 431)?;
+    let body = "x".repeat(100_000);
+    let request = format!("POST / HTTP/1.1\r\nHost: guest\r\nContent-Length: 100000\r\n\r\n{body}");
+    refuses(served, request.as_bytes(), 413)?;
+    refuses(
+        served,
+        b"POST / HTTP/1.1\r\nHost: guest\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        400,
+    )
+}
+
+#[test]
+fn async_mode_serves() -> Result<()> {
+    let served = network::serve(append("mode=async"))?;
+    serves_http(&served)?;
+    refuses_bad_requests(&served)?;
+    Ok(())
+}
+
+#[test]
+fn blocking_mode_serves() -> Result<()> {
+    let served = network::serve(append("mode=blocking"))?;
+    serves_http(&served)?;
+    refuses_bad_requests(&served)?;
+    Ok(())
+}
+
+#[test]
+fn the_other_board_serves() -> Result<()> {
+    let served = network::serve(Options {
+        machine: Machine::Pc,
+        ..Options::default()
+    })?;
+    serves_http(&served)
+}
+
+#[test]
+fn little_memory_is_enough_for_many_connections() -> Result<()> {
+    let options = Options {
+        memory_mib: 32,
+        append: STATIC.to_owned(),
+        ..Options::default()
+    };
+    let (mut httpd, peer) = network::boot_on_peer("httpd", options)?;
+    httpd.wait_for_line("listening on port 80", BOOT_TIMEOUT)?;
+    let mut clients = Vec::new();
+    for _ in 0..200 {
+        clients.push(Client::new(peer.connect(guest(80), 5 * SECOND)?));
+    }
+    for client in &mut clients {
+        assert_eq!(client.get("/")?.body, GREETING);
+    }
+    Ok(())
+}
+
+#[test]
+fn curl_is_served() -> Result<()> {
+    let served = network::serve(Options::default())?;
+    let url = format!("http://{}/", served.address);
+    let body = vec![b'x'; 30_000];
+    let file = std::env::temp_dir().join(format!("firstpoll-body-{}", std::process::id()));
+    std::fs::write(&file, body)?;
+    let data = format!("@{}", file.display());
+    let curl = |args: &[&str]| -> Result<String> {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--show-error", "--include", "--max-time", "10"]);
+        let output = command.args(args).arg(&url).output()?;
+        ensure!(output.status.success(), "curl {args:?}: {output:?}");
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let result = (|| -> Result<()> {
+        assert!(curl(&[])?.ends_with(GREETING));
+        assert!(curl(&["--http1.0"])?.contains("Connection: close"));
+        assert!(curl(&["--head"])?.starts_with("HTTP/1.1 200 OK\r\n"));
+        assert!(curl(&["--data-binary", &data])?.contains("405 Method Not Allowed"));
+        let chunked = [
+            "--data-binary",
+            &data,
+            "--header",
+            "Transfer-Encoding: chunked",
+        ];
+        assert!(curl(&chunked)?.contains("405 Method Not Allowed"));
+        let expecting = ["--data-binary", &data, "--header", "Expect: 100-continue"];
+        assert!(curl(&expecting)?.starts_with("HTTP/1.1 100 Continue\r\n"));
+        Ok(())
+    })();
+    std::fs::remove_file(&file)?;
+    result
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so() -> Result<()> {
+    let served = network::serve(append("max_connections=3"))?;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = Client::connect(served.address)?;
+        assert_eq!(client.get("/")?.status, 200);
+        clients.push(client);
+    }
+    let mut refused = Client::connect(served.address)?;
+    assert_eq!(refused.response()?.status, 503);
+    refused.expect_end()?;
+    clients.pop();
+    // The end of the connection reaches the guest when it does.
+    let deadline = Instant::now() + 5 * SECOND;
+    while Client::connect(served.address)?
+        .get("/")
+        .map(|r| r.status)
+        .ok()
+        != Some(200)
+    {
+        assert!(Instant::now() < deadline, "the place was not given back");
+    }
+    assert_eq!(clients[0].get("/")?.status, 200);
+    Ok(())
+}
+
+#[test]
+fn slow_clients_are_given_up() -> Result<()> {
+    let served = network::serve(append("read_timeout_ms=300"))?;
+    let mut idle = Client::connect(served.address)?;
+    let mut slow = Client::connect(served.address)?;
+    slow.send("GET / HTTP")?;
+    assert_eq!(slow.response()?.status, 408);
+    slow.expect_end()?;
+    idle.expect_end()?;
+    Ok(())
+}
+
+/// Case B3: cards and command lines that nobody planned for.
+#[test]
+fn odd_machines_are_survived() -> Result<()> {
+    let image = cargo::build_image("httpd", Profile::Release)?;
+    let mut without_card = Guest::boot(
+        &Options {
+            net: Net::None,
+            ..Options::default()
+        },
+        &image,
+    )?;
+    let ending = without_card.wait(BOOT_TIMEOUT)?;
+    assert!(matches!(ending, Ending::Guest(1..)), "{ending:?}");
+    let lines = without_card.lines().join("\n");
+    assert!(lines.contains("no network device"), "{lines}");
+
+    let second_card = [
+        "-netdev",
+        "user,id=net1",
+        "-device",
+        "virtio-net-pci,netdev=net1,romfile=",
+    ];
+    let with_two = network::serve(Options {
+        extra: second_card.map(String::from).to_vec(),
+        ..Options::default()
+    })?;
+    serves_http(&with_two)?;
+
+    let garbage = "mode=sideways port=x = == \u{1f980} max_connections=-1 ip= -- \"";
+    let served = network::serve(append(&format!("{garbage} {STATIC}")))?;
+    serves_http(&served)?;
+    let warned = served
+        .guest
+        .lines()
+        .iter()
+        .any(|line| line.contains("mode=sideways"));
+    assert!(warned, "{:?}", served.guest.lines());
+    Ok(())
+}
+
+/// From the start of QEMU to the first answer.
+#[test]
+fn the_first_answer_comes_soon() -> Result<()> {
+    let image = cargo::build_image("httpd", Profile::Release)?;
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let port = qemu::free_port(0)?;
+        let start = Instant::now();
+        let mut guest = Guest::boot(&Options::default().forward_http(port), &image)?;
+        guest.wait_for_line("listening on port 80", BOOT_TIMEOUT)?;
+        let response = Client::connect(([127, 0, 0, 1], port).into())?.get("/")?;
+        assert_eq!(response.status, 200);
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    println!("boot to first answer: {times:?}");
+    // The others are what the machine was busy with.
+    assert!(times[0] < Duration::from_millis(600), "{times:?}");
+    Ok(())
+}
+
+#[test]
+fn an_idle_server_lets_the_host_rest() -> Result<()> {
+    let served = network::serve(Options::default())?;
+    assert_eq!(Client::connect(served.address)?.get("/")?.status, 200);
+    std::thread::sleep(SECOND);
+    let before = cpu_time(served.guest.id())?;
+    std::thread::sleep(10 * SECOND);
+    let used = cpu_time(served.guest.id())? - before;
+    println!("processor time of 10 idle seconds: {used:?}");
+    assert!(used < Duration::from_millis(300), "{used:?}");
+    Ok(())
+}
+
+/// The processor time that a process has used.
+fn cpu_time(process: u32) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name, in parentheses, may contain anything.
+    let (_, fields) = stat.rsplit_once(')').context("no name")?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.map(|ticks| ticks.parse().unwrap_or(0)).sum();
+    // Linux reports hundredths of a second, whatever the kernel's own tick is.
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+/// Case C1: connections one after another, each for one request.
+#[test]
+fn many_connections_one_after_the_other() -> Result<()> {
+    const HALF: u32 = 20_000;
+
+    let (mut httpd, peer) = network::boot_with_peer("httpd", STATIC)?;
+    httpd.wait_for_line("listening on port 80", BOOT_TIMEOUT)?;
+    let mut halves = [Duration::ZERO; 2];
+    for half in &mut halves {
+        let start = Instant::now();
+        for number in 0..HALF {
+            let stream = peer.connect(guest(80), 5 * SECOND);
+            let stream = stream.with_context(|| format!("connection {number}"))?;
+            let mut client = Client::new(stream);
+            let response = client.get("/");
+            let response = response.with_context(|| format!("request {number}"))?;
+            assert_eq!(response.status, 200);
+        }
+        *half = start.elapsed();
+    }
+    println!("{HALF} connections took {halves:?}");
+    let slower = halves[1].as_secs_f64() / halves[0].as_secs_f64();
+    assert!(
+        (0.8..1.2).contains(&slower),
+        "the second half took {slower:.2} as long"
+    );
+    Ok(())
+}
+
+#[test]
+fn wrk_meets_no_error() -> Result<()> {
+    let served = network::serve(Options::default())?;
+    for connections in ["1", "16", "128"] {
+        let output = Command::new("wrk")
+            .args(["-t1", "-d4", "-c", connections])
+            .arg(format!("http://{}/", served.address))
+            .output()?;
+        let report = String::from_utf8_lossy(&output.stdout);
+        println!("{report}");
+        assert!(output.status.success(), "{output:?}");
+        for error in ["Socket errors", "Non-2xx"] {
+            assert!(!report.contains(error), "{report}");
+        }
+    }
+    Ok(())
+}
+
+/// Clients that say nothing, or go away in the middle.
+#[test]
+fn rude_clients_do_no_harm() -> Result<()> {
+    let served = network::serve(append("read_timeout_ms=1000"))?;
+    for round in 0..100 {
+        let mut client = TcpStream::connect(served.address)?;
+        if round % 2 == 0 {
+            std::io::Write::write_all(&mut client, &GET.as_bytes()[..round / 4])?;
+        }
+    }
+    serves_http(&served)?;
+    std::thread::sleep(2 * SECOND);
+    let stats = Client::connect(served.address)?.get("/stats")?.body;
+    let count = |name: &str| -> Option<u32> {
+        let line = stats.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    let (sockets, waiting) = (count("network.sockets"), count("network.time_wait"));
+    let live = sockets.context("no sockets")? - waiting.context("no time_wait")?;
+    assert!(live < 10, "{stats}");
+    Ok(())
+}
