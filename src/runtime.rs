@@ -2,10 +2,13 @@
 
 use core::fmt;
 
-use log::{LevelFilter, info};
+use log::{LevelFilter, error, info};
 
 use crate::arch::{self, Due, Handlers};
+use crate::drivers::{virtio_net, virtio_rng};
 use crate::executor::interrupt;
+use crate::net::{self, Config, Device, Stack};
+use crate::sync::BottomHalfLock;
 use crate::{logger, time};
 
 pub use crate::args::{Args, Opt};
@@ -66,6 +69,46 @@ impl Runtime {
     /// The options on the kernel command line.
     pub fn args(self) -> Args {
         self.args
+    }
+
+    /// Starts the network at the first call, and returns it.
+    ///
+    /// The address is that of the options `ip` and `gateway`, or else comes by
+    /// DHCP; [`Stack::wait_configured`] waits for it. A program that does not
+    /// call this pays nothing for the network.
+    ///
+    /// # Errors
+    ///
+    /// [`NoDevice`](net::Error::NoDevice) if the machine has no network card
+    /// that can be used, [`NoEntropy`](net::Error::NoEntropy) if it has no
+    /// source of random numbers, [`InvalidInput`](net::Error::InvalidInput) if
+    /// the options are of no use. The log says more.
+    pub fn network(self) -> Result<Stack, net::Error> {
+        static NETWORK: BottomHalfLock<Option<Stack>> = BottomHalfLock::new(None);
+        if let Some(stack) = *NETWORK.lock() {
+            return Ok(stack);
+        }
+        let stack = self.start_network()?;
+        *NETWORK.lock() = Some(stack);
+        Ok(stack)
+    }
+
+    fn start_network(self) -> Result<Stack, net::Error> {
+        let (ip, gateway) = (self.args.get("ip"), self.args.get("gateway"));
+        let config = Config::from_options(ip, gateway).map_err(|error| {
+            error!("no network: {error}");
+            net::Error::InvalidInput
+        })?;
+        let seed = arch::random().or_else(|| virtio_rng::random().ok());
+        let seed = seed.ok_or_else(|| {
+            error!("no network: neither the processor nor a device has random numbers");
+            net::Error::NoEntropy
+        })?;
+        let card = virtio_net::probe().map_err(|error| {
+            error!("no network card: {error}");
+            net::Error::NoDevice
+        })?;
+        Ok(net::start(Device::virtio(card), config, seed))
     }
 }
 

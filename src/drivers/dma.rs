@@ -26,10 +26,12 @@ fn pages_layout(pages: usize) -> Option<Layout> {
 // aliases nothing; sharing neither moves nor copies.
 unsafe impl Hal for Machine {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
-        let memory = pages_layout(pages).filter(|layout| layout.size() > 0).and_then(|layout| {
-            // SAFETY: the layout has a size.
-            NonNull::new(unsafe { alloc_zeroed(layout) })
-        });
+        let memory = pages_layout(pages)
+            .filter(|layout| layout.size() > 0)
+            .and_then(|layout| {
+                // SAFETY: the layout has a size.
+                NonNull::new(unsafe { alloc_zeroed(layout) })
+            });
         match memory {
             Some(memory) => (memory.addr().get() as PhysAddr, memory),
             // An address of zero reports that there is no memory.

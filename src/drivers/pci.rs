@@ -7,9 +7,7 @@ use virtio_drivers::transport::pci::bus::{
     BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, HeaderType,
     PCI_CAP_ID_VNDR, PciRoot,
 };
-use virtio_drivers::transport::pci::{
-    PciTransport, VIRTIO_PCI_CAP_ISR_CFG, virtio_device_type,
-};
+use virtio_drivers::transport::pci::{PciTransport, VIRTIO_PCI_CAP_ISR_CFG, virtio_device_type};
 
 use super::Error;
 use super::dma::Machine;
@@ -103,8 +101,8 @@ impl Function {
         let command = command | Command::MEMORY_SPACE | Command::BUS_MASTER;
         root.set_command(self.at, command - Command::INTERRUPT_DISABLE);
         let interrupt_status = self.interrupt_status(&root, &bars)?;
-        let transport = PciTransport::new::<Machine, _>(&mut root, self.at)
-            .map_err(|_| Error::Faulty)?;
+        let transport =
+            PciTransport::new::<Machine, _>(&mut root, self.at).map_err(|_| Error::Faulty)?;
         Ok(VirtioDevice {
             transport,
             interrupt_status,

@@ -374,7 +374,10 @@ impl Sender {
     /// Panics without [room](Self::has_room) and if the frame is longer than
     /// the card's MTU allows.
     pub fn buffer(&mut self, len: usize) -> &mut [u8] {
-        assert!(len <= MAX_MTU + ETHERNET_HEADER_BYTES, "the frame is too long");
+        assert!(
+            len <= MAX_MTU + ETHERNET_HEADER_BYTES,
+            "the frame is too long"
+        );
         let buffer = match self.filling {
             Some((buffer, _)) => buffer,
             None => self.free.pop().expect("there is room, by the contract"),
@@ -465,7 +468,11 @@ impl Ring {
             return None;
         }
         let token = self.queue.peek_used()?;
-        let buffer = self.owned.get(usize::from(token)).copied().unwrap_or(NOBODY);
+        let buffer = self
+            .owned
+            .get(usize::from(token))
+            .copied()
+            .unwrap_or(NOBODY);
         if buffer == NOBODY {
             self.give_up();
             return None;
@@ -494,7 +501,9 @@ impl Ring {
 
     #[cold]
     fn give_up(&mut self) {
-        error!("the network card returned a buffer that it did not have; it is ignored from now on");
+        error!(
+            "the network card returned a buffer that it did not have; it is ignored from now on"
+        );
         self.broken = true;
     }
 }

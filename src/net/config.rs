@@ -58,9 +58,8 @@ impl fmt::Display for ConfigError {
 impl error::Error for ConfigError {}
 
 impl Config {
-    /// Reads `ip=` and `gateway=` from a kernel command line; without `ip=` the
-    /// address comes by DHCP. Other words are ignored; of equal ones the last
-    /// counts.
+    /// Reads the values of the options `ip` and `gateway`; without the former
+    /// the address comes by DHCP.
     ///
     /// # Errors
     ///
@@ -71,19 +70,11 @@ impl Config {
     /// ```
     /// use firstpoll::net::Config;
     ///
-    /// let config = Config::from_command_line("log=info ip=10.0.2.15/24 gateway=10.0.2.2");
+    /// let config = Config::from_options(Some("10.0.2.15/24"), Some("10.0.2.2"));
     /// assert!(matches!(config, Ok(Config::Static(_))));
-    /// assert_eq!(Config::from_command_line("log=info"), Ok(Config::Dhcp));
+    /// assert_eq!(Config::from_options(None, None), Ok(Config::Dhcp));
     /// ```
-    pub fn from_command_line(line: &str) -> Result<Self, ConfigError> {
-        let (mut ip, mut gateway) = (None, None);
-        for word in line.split_ascii_whitespace() {
-            match word.split_once('=') {
-                Some(("ip", value)) => ip = Some(value),
-                Some(("gateway", value)) => gateway = Some(value),
-                _ => {}
-            }
-        }
+    pub fn from_options(ip: Option<&str>, gateway: Option<&str>) -> Result<Self, ConfigError> {
         let gateway = match gateway {
             Some(value) => Some(host(value).ok_or(ConfigError::Gateway)?),
             None => None,
@@ -121,25 +112,26 @@ mod tests {
 
     #[test]
     fn garbage_is_named_and_never_panics() {
-        for line in ["ip=", "ip=10.0.2.15", "ip=10.0.2.15/33", "ip=10.0.2.15/0", "ip=/", "ip=0.0.0.0/8", "ip=255.255.255.255/24", "ip=10.0.2.15/-1", "ip=10.0.2.15/24/24"] {
-            assert_eq!(Config::from_command_line(line), Err(ConfigError::Ip), "{line}");
+        let not_hosts = [
+            "",
+            "10.0.2",
+            "0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "::1",
+        ];
+        for gateway in not_hosts {
+            let config = Config::from_options(Some("10.0.2.15/24"), Some(gateway));
+            assert_eq!(config, Err(ConfigError::Gateway), "{gateway}");
         }
-        for line in ["gateway=", "gateway=10.0.2", "ip=10.0.2.15/24 gateway=224.0.0.1"] {
-            assert_eq!(Config::from_command_line(line), Err(ConfigError::Gateway), "{line}");
+        let lengths = ["", "/", "/0", "/33", "/-1", "/24/24", "/24 "];
+        for ip in not_hosts
+            .map(|host| std::format!("{host}/24"))
+            .into_iter()
+            .chain(lengths.map(|length| std::format!("10.0.2.15{length}")))
+        {
+            let config = Config::from_options(Some(&ip), None);
+            assert_eq!(config, Err(ConfigError::Ip), "{ip}");
         }
-        assert_eq!(Config::from_command_line("\u{7f} = == ip gateway x=\0"), Ok(Config::Dhcp));
-    }
-
-    #[test]
-    fn of_equal_words_the_last_counts() {
-        let config = Config::from_command_line("ip=10.0.0.1/8 ip=10.0.2.15/24");
-        assert_eq!(
-            config,
-            Ok(Config::Static(Ipv4Config {
-                address: Ipv4Addr::new(10, 0, 2, 15),
-                prefix_len: 24,
-                gateway: None,
-            }))
-        );
     }
 }

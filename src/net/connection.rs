@@ -126,7 +126,11 @@ impl Connection {
 
     /// Makes changed options take effect.
     pub(super) fn apply_options(&mut self) {
-        let StreamOptions { nodelay, keep_alive, .. } = self.options;
+        let StreamOptions {
+            nodelay,
+            keep_alive,
+            ..
+        } = self.options;
         let socket = self.tcp_mut();
         socket.set_nagle_enabled(!nodelay);
         if socket.keep_alive() != keep_alive.map(Into::into) {

@@ -59,7 +59,10 @@ impl State {
 
     /// Lets the client act, if it is time.
     pub(super) fn poll_dhcp(&mut self, now: Instant) {
-        let Some(mut dhcp) = self.dhcp.take_if(|dhcp| dhcp.at.is_some_and(|at| at <= now)) else {
+        let Some(mut dhcp) = self
+            .dhcp
+            .take_if(|dhcp| dhcp.at.is_some_and(|at| at <= now))
+        else {
             return;
         };
         let mut port = Port::new(&mut *self.nic);

@@ -108,7 +108,10 @@ fn parse(frame: &[u8]) -> Result<Frame, smoltcp::wire::Error> {
                 remote_port: segment.src_port(),
             };
             let opens = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-            Ok(Frame::Tcp(key, if opens { Kind::Open } else { Kind::Other }))
+            Ok(Frame::Tcp(
+                key,
+                if opens { Kind::Open } else { Kind::Other },
+            ))
         }
         IpProtocol::Icmp => Ok(Frame::Icmp),
         IpProtocol::Udp => {
@@ -161,7 +164,11 @@ mod tests {
         frame[47] = 0x02;
         assert_eq!(classify(&frame), Frame::Tcp(key(1234), Kind::Open));
         for len in 0..frame.len() {
-            assert_eq!(classify(&frame[..len]), Frame::Dropped(Reason::Malformed), "{len}");
+            assert_eq!(
+                classify(&frame[..len]),
+                Frame::Dropped(Reason::Malformed),
+                "{len}"
+            );
         }
         frame[20] = 0x20; // More fragments.
         assert_eq!(classify(&frame), Frame::Dropped(Reason::Fragment));
@@ -173,6 +180,9 @@ mod tests {
         for port in 0..6_400 {
             buckets[(key(port).hash(SECRET) % 64) as usize] += 1;
         }
-        assert!(buckets.iter().all(|&count| (50..200).contains(&count)), "{buckets:?}");
+        assert!(
+            buckets.iter().all(|&count| (50..200).contains(&count)),
+            "{buckets:?}"
+        );
     }
 }

@@ -120,8 +120,7 @@ impl State {
 
     fn is_in_time_wait(&self, index: u32) -> bool {
         self.table.get(index).is_some_and(|connection| {
-            connection.phase == Phase::Orphan
-                && connection.tcp().state() == tcp::State::TimeWait
+            connection.phase == Phase::Orphan && connection.tcp().state() == tcp::State::TimeWait
         })
     }
 
@@ -129,7 +128,10 @@ impl State {
     /// shall not make a flood.
     fn unclaimed(&mut self, now: Instant) {
         let scratch = &mut self.ingress;
-        if scratch.period_began.is_none_or(|began| now >= began + RESET_PERIOD) {
+        if scratch
+            .period_began
+            .is_none_or(|began| now >= began + RESET_PERIOD)
+        {
             scratch.period_began = Some(now);
             scratch.resets = 0;
         }

@@ -66,12 +66,13 @@ impl TcpListener {
             if accepted.is_pending() && !registered {
                 let waker = context.waker().clone();
                 // A waker that finds no place is dropped with nothing locked.
-                let unplaced = self.stack.shared.visit(|state, _| {
-                    match state.listeners.get_mut(self.id) {
-                        Some(listening) => listening.register(waker).err(),
-                        None => Some(waker),
-                    }
-                });
+                let unplaced =
+                    self.stack
+                        .shared
+                        .visit(|state, _| match state.listeners.get_mut(self.id) {
+                            Some(listening) => listening.register(waker).err(),
+                            None => Some(waker),
+                        });
                 if unplaced.is_some() {
                     return Poll::Ready(Err(Error::OutOfMemory));
                 }

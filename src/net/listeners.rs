@@ -57,7 +57,11 @@ impl Listeners {
         if self.on_port(port).is_some() {
             return Err(Error::AddrInUse);
         }
-        let index = match self.places.iter().position(|place| place.listening.is_none()) {
+        let index = match self
+            .places
+            .iter()
+            .position(|place| place.listening.is_none())
+        {
             Some(index) => index,
             None => {
                 self.places.try_reserve(1).map_err(|_| Error::OutOfMemory)?;
@@ -154,7 +158,9 @@ impl Listening {
 
     /// Whether `waker`'s task is registered.
     pub(super) fn is_registered(&self, waker: &Waker) -> bool {
-        self.wakers.iter().any(|registered| registered.will_wake(waker))
+        self.wakers
+            .iter()
+            .any(|registered| registered.will_wake(waker))
     }
 
     /// Registers a waker; hands it back if there is no place.

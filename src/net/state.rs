@@ -411,7 +411,10 @@ fn note_end(connection: &mut Connection, cause: Cause, iface: &Interface) {
 /// Collects the wakers of those who can go on; `false` if one found no room.
 fn wake(connection: &mut Connection, wakes: &mut Wakes) -> bool {
     let socket = connection.tcp();
-    if matches!(socket.state(), tcp::State::SynSent | tcp::State::SynReceived) {
+    if matches!(
+        socket.state(),
+        tcp::State::SynSent | tcp::State::SynReceived
+    ) {
         return true;
     }
     let readable = socket.can_recv() || !socket.may_recv();

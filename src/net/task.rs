@@ -170,10 +170,7 @@ impl Watchdog {
             self.at = Some(now + self.interval.into());
         } else if due {
             self.interval = (self.interval * 2).clamp(Self::QUIET, Self::PATIENCE);
-            self.at = state
-                .nic
-                .kick_again()
-                .then(|| now + self.interval.into());
+            self.at = state.nic.kick_again().then(|| now + self.interval.into());
         }
         if interrupts == 0 && self.at.is_none() {
             self.at = Some(now + Self::UNPROVEN.into());

@@ -53,7 +53,9 @@ fn answer(frame: &[u8], offered: Ipv4Addr, lease_seconds: u32) -> Option<Vec<u8>
         ..request
     };
     let mut bytes = vec![0; reply.buffer_len()];
-    reply.emit(&mut DhcpPacket::new_unchecked(&mut bytes[..])).ok()?;
+    reply
+        .emit(&mut DhcpPacket::new_unchecked(&mut bytes[..]))
+        .ok()?;
     Some(udp_broadcast(67, 68, &bytes))
 }
 

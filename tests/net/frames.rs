@@ -3,8 +3,8 @@
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
-    Icmpv4Packet, Icmpv4Repr, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr,
-    TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, UdpPacket, UdpRepr,
+    Icmpv4Packet, Icmpv4Repr, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr, TcpControl,
+    TcpPacket, TcpRepr, TcpSeqNumber, UdpPacket, UdpRepr,
 };
 
 use crate::peer::{PEER_IP, PEER_MAC, STACK_IP};
@@ -71,7 +71,13 @@ pub fn udp_broadcast(from_port: u16, to_port: u16, data: &[u8]) -> Vec<u8> {
         |payload| payload.copy_from_slice(data),
         &ChecksumCapabilities::default(),
     );
-    ipv4_to(Mac(EthernetAddress::BROADCAST), PEER_IP, to, IpProtocol::Udp, &datagram)
+    ipv4_to(
+        Mac(EthernetAddress::BROADCAST),
+        PEER_IP,
+        to,
+        IpProtocol::Udp,
+        &datagram,
+    )
 }
 
 /// An ARP message from the far host's address `from`.

@@ -21,7 +21,8 @@ fn survive(peer: &Peer, frames: Vec<Vec<u8>>) {
     }
     host::advance(Duration::from_secs(30));
     while peer.wire.receive().is_some() {}
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     peer.wire.send(ping(PEER_IP, 1));
     host::advance(Duration::from_millis(5));
     assert_eq!(std::iter::from_fn(|| peer.wire.receive()).count(), 2);
@@ -37,8 +38,13 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
         Just(udp_broadcast(67, 68, &[2; 300])),
     ];
     let changes = vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
-    (template, changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
-        |(mut frame, changes, end, cut)| {
+    (
+        template,
+        changes,
+        any::<prop::sample::Index>(),
+        any::<bool>(),
+    )
+        .prop_map(|(mut frame, changes, end, cut)| {
             for (place, byte) in changes {
                 let place = place.index(frame.len());
                 frame[place] = byte;
@@ -47,8 +53,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
                 frame.truncate(end.index(frame.len()));
             }
             frame
-        },
-    )
+        })
 }
 
 /// Packets whose outer headers are right.

@@ -27,7 +27,8 @@ fn settle() {
 fn arp_and_pings_are_answered_while_the_program_computes() {
     let (_stack, peer) = start();
     settle();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     host::advance(2 * MS);
     assert_eq!(sent(&peer), [Sent::ArpReply]);
     for number in 0..200 {
@@ -42,7 +43,8 @@ fn arp_and_pings_are_answered_while_the_program_computes() {
 fn without_the_deferral_nothing_is_answered_while_the_program_computes() {
     let (_stack, peer) = start();
     settle();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     host::advance(100 * MS);
     assert_eq!(sent(&peer), [Sent::ArpReply]);
     set_deferral_bound(Duration::MAX);
@@ -81,8 +83,11 @@ fn the_first_ping_of_a_stranger_is_answered() {
     peer.wire.send(ping(stranger, 1));
     host::advance(2 * MS);
     assert_eq!(sent(&peer), [Sent::ArpRequest(stranger)]);
-    peer.wire
-        .send(arp(ArpOperation::Reply, stranger, EthernetAddress([2, 0, 0, 0, 0, 9])));
+    peer.wire.send(arp(
+        ArpOperation::Reply,
+        stranger,
+        EthernetAddress([2, 0, 0, 0, 0, 9]),
+    ));
     host::advance(2 * MS);
     assert_eq!(sent(&peer), [Sent::Pong(1)]);
     peer.wire.send(ping(stranger, 2));
@@ -100,10 +105,20 @@ fn a_connection_waits_for_its_neighbours_address_no_longer_than_needed() {
         .send(segment(stranger, (1000, 80), TcpControl::Syn, 1, None));
     host::advance(2 * MS);
     assert_eq!(sent(&peer), [Sent::ArpRequest(stranger)]);
-    peer.wire
-        .send(arp(ArpOperation::Reply, stranger, EthernetAddress([2, 0, 0, 0, 0, 9])));
+    peer.wire.send(arp(
+        ArpOperation::Reply,
+        stranger,
+        EthernetAddress([2, 0, 0, 0, 0, 9]),
+    ));
     host::advance(2 * MS);
-    assert!(matches!(sent(&peer)[..], [Sent::Tcp { syn: true, rst: false, .. }]));
+    assert!(matches!(
+        sent(&peer)[..],
+        [Sent::Tcp {
+            syn: true,
+            rst: false,
+            ..
+        }]
+    ));
     drop(listener);
 }
 
@@ -111,16 +126,26 @@ fn a_connection_waits_for_its_neighbours_address_no_longer_than_needed() {
 fn a_segment_for_nobody_is_reset_but_a_flood_of_them_is_not() {
     let (stack, peer) = start();
     settle();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     host::advance(2 * MS);
     sent(&peer);
     for port in 0..1000 {
-        peer.wire
-            .send(segment(PEER_IP, (1000 + port, 80), TcpControl::Syn, 1, None));
+        peer.wire.send(segment(
+            PEER_IP,
+            (1000 + port, 80),
+            TcpControl::Syn,
+            1,
+            None,
+        ));
     }
     host::advance(50 * MS);
     let resets = sent(&peer);
-    assert!(resets.iter().all(|sent| matches!(sent, Sent::Tcp { rst: true, .. })));
+    assert!(
+        resets
+            .iter()
+            .all(|sent| matches!(sent, Sent::Tcp { rst: true, .. }))
+    );
     assert!((100..=200).contains(&resets.len()), "{}", resets.len());
     assert_eq!(stack.stats().resets_limited, 1000 - resets.len() as u64);
     host::advance(200 * MS);
@@ -138,14 +163,22 @@ fn frames_that_nobody_serves_are_counted() {
     peer.wire.send(vec![0; 3]);
     peer.wire.send(Vec::new());
     peer.wire.send(ipv4(PEER_IP, IpProtocol::Igmp, &[0; 8]));
-    peer.wire.send(ipv4(PEER_IP, IpProtocol::Udp, &[0, 1, 0, 7, 0, 8, 0, 0]));
-    peer.wire.send(ipv4(Ipv4Address::UNSPECIFIED, IpProtocol::Icmp, &[8, 0, 0, 0, 0, 0, 0, 0]));
+    peer.wire
+        .send(ipv4(PEER_IP, IpProtocol::Udp, &[0, 1, 0, 7, 0, 8, 0, 0]));
+    peer.wire.send(ipv4(
+        Ipv4Address::UNSPECIFIED,
+        IpProtocol::Icmp,
+        &[8, 0, 0, 0, 0, 0, 0, 0],
+    ));
     let mut fragment = ping(PEER_IP, 1);
     fragment[20] |= 0x20;
     peer.wire.send(fragment);
     host::advance(5 * MS);
     let stats = stack.stats();
-    assert_eq!((stats.malformed, stats.unsupported, stats.fragments), (2, 4, 1));
+    assert_eq!(
+        (stats.malformed, stats.unsupported, stats.fragments),
+        (2, 4, 1)
+    );
     assert_eq!(sent(&peer), []);
 }
 
@@ -155,7 +188,8 @@ fn a_dead_interrupt_line_is_noticed_and_the_card_polled() {
     let (stack, peer) = start();
     settle();
     peer.wire.kill_interrupts();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     for number in 0..3 {
         host::advance(300 * MS);
         peer.wire.send(ping(PEER_IP, number));
@@ -175,7 +209,8 @@ fn a_dead_interrupt_line_is_noticed_and_the_card_polled() {
 fn an_idle_stack_takes_no_interrupts() {
     let (_stack, peer) = start();
     settle();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     host::advance(100 * MS);
     let before = host::timer_interrupts();
     block_on(sleep(Duration::from_secs(10)));
@@ -187,7 +222,8 @@ fn an_idle_stack_takes_no_interrupts() {
 fn a_flood_of_pings_is_served_in_bounded_steps() {
     let (stack, peer) = start();
     settle();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     for number in 0..10_000 {
         peer.wire.send(ping(PEER_IP, number));
     }

@@ -40,7 +40,10 @@ fn two_thousand_connections_one_after_another() {
         sleep(60 * SEC).await;
     });
     let stats = stack.stats();
-    assert_eq!((stats.accepted, stats.sockets, stats.half_open), (2000, 0, 0));
+    assert_eq!(
+        (stats.accepted, stats.sockets, stats.half_open),
+        (2000, 0, 0)
+    );
 }
 
 /// A port of the peer that comes again while its last connection is in
@@ -108,11 +111,17 @@ fn a_full_backlog_leaves_attempts_unanswered_until_there_is_room() {
         let established = |client: &crate::peer::PeerStream| {
             client.state() == smoltcp::socket::tcp::State::Established
         };
-        assert_eq!(clients.iter().filter(|client| established(client)).count(), 2);
+        assert_eq!(
+            clients.iter().filter(|client| established(client)).count(),
+            2
+        );
         let first = listener.accept().await.unwrap();
         // The peer repeats its attempt after a second.
         sleep(3 * SEC).await;
-        assert_eq!(clients.iter().filter(|client| established(client)).count(), 3);
+        assert_eq!(
+            clients.iter().filter(|client| established(client)).count(),
+            3
+        );
         drop(first);
     });
 }
@@ -170,7 +179,8 @@ fn an_honest_client_gets_through_a_flood_of_half_open_connections() {
 fn a_flood_does_not_close_a_listener_with_the_default_backlog() {
     let (stack, peer) = start();
     let listener = TcpListener::bind(stack, 80).unwrap();
-    peer.wire.send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
     block_on(async {
         for number in 0..3000_u16 {
             let from = Ipv4Address::new(10, 0, 2, 100 + (number % 40) as u8);
@@ -194,7 +204,9 @@ fn outgoing_ports_are_never_zero_nor_in_use() {
     let (stack, peer) = start();
     let held = peer.listen(99);
     block_on(async {
-        let stays = TcpStream::connect(stack, (PEER_IP, 99).into()).await.unwrap();
+        let stays = TcpStream::connect(stack, (PEER_IP, 99).into())
+            .await
+            .unwrap();
         assert!(held.established().await);
         let options = TcpOptions {
             buffers: Buffers {

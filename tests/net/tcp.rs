@@ -130,7 +130,9 @@ fn data_that_came_before_the_end_can_be_read_long_after() {
 /// Case C9.
 #[test]
 fn every_byte_arrives_both_ways() {
-    let sizes = [0, 8, 0x40, 0x200, 0x800, 0x1000, 0x4000, 0xa000, 0x64000, 0x3e8000];
+    let sizes = [
+        0, 8, 0x40, 0x200, 0x800, 0x1000, 0x4000, 0xa000, 0x64000, 0x3e8000,
+    ];
     for size in sizes {
         let (stack, peer) = start();
         let data = pattern(size);
@@ -364,7 +366,11 @@ fn dropped_things_leave_nothing_behind() {
 
         // A connect that is given up.
         let nobody = "10.0.2.77:80".parse().unwrap();
-        assert!(timeout(MS, TcpStream::connect(stack, nobody)).await.is_err());
+        assert!(
+            timeout(MS, TcpStream::connect(stack, nobody))
+                .await
+                .is_err()
+        );
         drop(listener);
         all_gone(stack).await;
     });
@@ -377,13 +383,15 @@ fn a_silent_peer_is_given_up_with_a_time_out() {
         // Data that nobody acknowledges.
         let (mut near, far) = pair(stack, &peer).await;
         near.set_user_timeout(Some(20 * SEC));
-        let mute = |peer: &Peer| host::on_halt({
-            let wire = peer.wire.clone();
-            move |_| {
-                while wire.receive().is_some() {}
-                false
-            }
-        });
+        let mute = |peer: &Peer| {
+            host::on_halt({
+                let wire = peer.wire.clone();
+                move |_| {
+                    while wire.receive().is_some() {}
+                    false
+                }
+            })
+        };
         mute(&peer);
         near.write_all(b"hello?").await.unwrap();
         let began = Instant::now();
@@ -493,7 +501,10 @@ fn two_tasks_may_accept_at_the_same_listener() {
         .collect();
     block_on(async {
         yield_now().await;
-        let _clients = [peer.connect(80).await.unwrap(), peer.connect(80).await.unwrap()];
+        let _clients = [
+            peer.connect(80).await.unwrap(),
+            peer.connect(80).await.unwrap(),
+        ];
         for acceptor in acceptors {
             acceptor.await;
         }
