@@ -246,7 +246,8 @@ impl State {
         let established = !matches!(state, Closed | Listen | SynSent | SynReceived);
         match connection.phase {
             Phase::HalfOpen(listener) if established => {
-                if !self.promote(index, listener) {
+                let queued = self.promote(index, listener);
+                if !queued {
                     return self.abort(now, index, wakes);
                 }
             }
