@@ -23,15 +23,9 @@ pub mod host;
 ))]
 use host as imp;
 
-#[cfg(all(
-    not(firstpoll_loom),
-    any(target_os = "none", firstpoll_arch = "x86_64")
-))]
+#[cfg(any(target_os = "none", firstpoll_arch = "x86_64"))]
 pub mod x86_64;
-#[cfg(all(
-    not(firstpoll_loom),
-    any(target_os = "none", firstpoll_arch = "x86_64")
-))]
+#[cfg(any(target_os = "none", firstpoll_arch = "x86_64"))]
 use x86_64 as imp;
 
 /// What of the kernel's side is arithmetic, to be tested on the host.

@@ -146,9 +146,13 @@ impl State {
     /// One bounded step over everything that wants attention. Returns whether
     /// more of it wants attention now.
     pub(super) fn step(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
-        self.blocked = self.blocked && self.nic.split().1.room() == Room::Full;
         let mut frames = 0;
-        while frames < STEP && !self.blocked && wakes.has_room() && self.receive(now, wakes) {
+        while frames < STEP && wakes.has_room() {
+            // An answer that finds no room would be lost: rather wait.
+            self.blocked = self.nic.split().1.room() == Room::Full;
+            if self.blocked || !self.receive(now, wakes) {
+                break;
+            }
             frames += 1;
         }
         self.poll_dhcp(now);
@@ -242,7 +246,8 @@ impl State {
         let established = !matches!(state, Closed | Listen | SynSent | SynReceived);
         match connection.phase {
             Phase::HalfOpen(listener) if established => {
-                if !self.promote(index, listener) {
+                let queued = self.promote(index, listener);
+                if !queued {
                     return self.abort(now, index, wakes);
                 }
             }

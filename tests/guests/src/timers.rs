@@ -3,12 +3,12 @@
 #![no_std]
 #![no_main]
 
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 
 use firstpoll::arch::x86_64::vectors;
 use firstpoll::runtime::{ExitStatus, Runtime};
 use firstpoll::time::{Duration, Instant, sleep, sleep_until, timeout};
-use firstpoll::{arch, block_on, executor, println, spawn};
+use firstpoll::{arch, block_on, executor, println, spawn, yield_now};
 
 firstpoll::entry!(main, options: ["test"]);
 
@@ -19,6 +19,7 @@ fn main(runtime: Runtime) -> ExitStatus {
         Some("stray") => stray(),
         Some("idle") => idle(),
         Some("clock") => clock(),
+        Some("registers") => registers(),
         _ => return ExitStatus::FAILURE,
     }
     ExitStatus::SUCCESS
@@ -99,4 +100,93 @@ fn clock() {
         assert!(now >= last, "the clock went back");
         last = now;
     }
+}
+
+/// Interrupts and bottom halves leave all registers and flags as they were.
+fn registers() {
+    let task = async {
+        loop {
+            sleep(Duration::from_micros(20)).await;
+        }
+    };
+    // SAFETY: it touches only the timer queue.
+    let task = unsafe { executor::spawn_interrupt_safe(task) };
+    executor::set_deferral_bound(Duration::from_micros(10));
+    block_on(yield_now());
+    let before = executor::stats().bottom_halves;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(200) {
+        assert_eq!(hold_registers(10_000), 0, "an interrupt changed something");
+    }
+    println!("bottom_halves {}", executor::stats().bottom_halves - before);
+    drop(task);
+}
+
+/// Holds values in all registers, and the carry and direction flags, while it
+/// checks them `rounds` times. Returns zero if they stay.
+#[unsafe(naked)]
+extern "C" fn hold_registers(rounds: u64) -> u64 {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "push rdi",
+        ".irp n, 8, 9, 10, 11, 12, 13, 14, 15",
+        "mov r\\n, 1000 + \\n",
+        ".endr",
+        "mov rax, 1",
+        "mov rcx, 2",
+        "mov rdx, 3",
+        "mov rbx, 4",
+        "mov rbp, 5",
+        "mov rsi, 6",
+        "mov rdi, 7",
+        "std",
+        "2:",
+        "stc",
+        "jmp 5f",
+        "5:",
+        "jnc 3f",
+        ".irp n, 8, 9, 10, 11, 12, 13, 14, 15",
+        "cmp r\\n, 1000 + \\n",
+        "jne 3f",
+        ".endr",
+        "cmp rax, 1",
+        "jne 3f",
+        "cmp rcx, 2",
+        "jne 3f",
+        "cmp rdx, 3",
+        "jne 3f",
+        "cmp rbx, 4",
+        "jne 3f",
+        "cmp rbp, 5",
+        "jne 3f",
+        "cmp rsi, 6",
+        "jne 3f",
+        "cmp rdi, 7",
+        "jne 3f",
+        "pushfq",
+        "bt qword ptr [rsp], 10", // The direction flag.
+        "lea rsp, [rsp + 8]",
+        "jnc 3f",
+        "dec qword ptr [rsp]",
+        "jnz 2b",
+        "xor eax, eax",
+        "jmp 4f",
+        "3:",
+        "mov eax, 1",
+        "4:",
+        "cld",
+        "pop rdi",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
 }

@@ -73,3 +73,13 @@ fn the_clock_keeps_time() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn interrupts_leave_registers_and_flags_as_they_were() -> Result<()> {
+    for options in [options("test=registers"), icount("test=registers")] {
+        let run = run("timers", &options)?;
+        assert_eq!(run.ending, Ending::Guest(0), "{}", run.text());
+        assert!(run.value::<u64>("bottom_halves")? > 1_000, "{}", run.text());
+    }
+    Ok(())
+}
