@@ -364,7 +364,8 @@ fn rude_clients_do_no_harm() -> Result<()> {
             let line = stats.lines().find_map(|line| line.strip_prefix(name));
             Ok(line.context("no such counter")?.trim().parse()?)
         };
-        assert_eq!(count("network.accepted")?, 201);
+        // A connection may be reset before it is accepted.
+        assert!(count("network.accepted")? > 100);
         let live = count("network.sockets")? - count("network.time_wait")?;
         if live == 1 {
             return Ok(());
