@@ -32,7 +32,14 @@ const EGRESS_BURST: usize = 16;
 /// a flood's entries grow old.
 pub(super) const MAX_HALF_OPEN: usize = 1024;
 
-/// How many orphans may stay in TIME-WAIT, with their buffers.
+/// How many connections without a stream there may be, with their buffers: a
+/// peer that answers nothing keeps one for long. The oldest gives way.
+const MAX_ORPHANS: usize = 1024;
+
+/// How many orphans give way at once when memory is short.
+const RECLAIMED_ORPHANS: usize = 16;
+
+/// How many of them may stay in TIME-WAIT.
 const MAX_TIME_WAIT: usize = 128;
 
 /// How long an orphan may take to close, even while its peer answers.
@@ -351,6 +358,18 @@ impl State {
         if let Some(connection) = self.table.get_mut(index) {
             connection.phase = Phase::Orphan;
             connection.orphan_until = Some(now + ORPHAN_LIFETIME);
+            self.table.orphans.push(index);
+            if self.table.orphans.len() > MAX_ORPHANS {
+                self.evict_orphan();
+            }
+        }
+    }
+
+    /// Lets go of the oldest orphan, if there is one.
+    fn evict_orphan(&mut self) {
+        if let Some(oldest) = self.table.orphans.first() {
+            self.stats.orphans_evicted += 1;
+            self.discard(oldest);
         }
     }
 
@@ -365,11 +384,17 @@ impl State {
     }
 
     /// Makes room by letting go of connections that only wait for late
-    /// segments. Returns whether there were any.
+    /// segments, or else of the oldest whose stream is gone. Returns whether
+    /// there were any.
     pub(super) fn reclaim(&mut self) -> bool {
         let before = self.table.len();
         while let Some(index) = self.table.time_wait.pop() {
             self.discard(index);
+        }
+        if self.table.len() == before {
+            for _ in 0..RECLAIMED_ORPHANS {
+                self.evict_orphan();
+            }
         }
         self.table.len() < before
     }

@@ -25,6 +25,9 @@ pub struct Stats {
     pub half_open_evicted: u64,
     /// Half-open connections whose peer never answered.
     pub half_open_expired: u64,
+    /// Connections whose stream was dropped and whose peer would not let go, which
+    /// gave way to newer ones.
+    pub orphans_evicted: u64,
     /// Answers dropped, as the card's send queue was full.
     pub send_queue_full: u64,
     /// Times that a frame was found which no interrupt had announced.

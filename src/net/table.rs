@@ -46,7 +46,9 @@ pub(super) struct Table {
     pub(super) waiting: IndexList,
     /// Those that a peer has begun to open, oldest first.
     pub(super) half_open: IndexList,
-    /// Orphans in TIME-WAIT, oldest first.
+    /// Those whose stream was dropped, oldest first.
+    pub(super) orphans: IndexList,
+    /// Those of them in TIME-WAIT, oldest first.
     pub(super) time_wait: IndexList,
     /// When each wants to be looked at again.
     pub(super) deadlines: Deadlines,
@@ -63,6 +65,7 @@ impl Table {
             dirty: IndexList::new(),
             waiting: IndexList::new(),
             half_open: IndexList::new(),
+            orphans: IndexList::new(),
             time_wait: IndexList::new(),
             deadlines: Deadlines::new(),
         }
@@ -117,6 +120,7 @@ impl Table {
         self.dirty.grow(count).map_err(drop)?;
         self.waiting.grow(count).map_err(drop)?;
         self.half_open.grow(count).map_err(drop)?;
+        self.orphans.grow(count).map_err(drop)?;
         self.time_wait.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
@@ -135,6 +139,7 @@ impl Table {
             &mut self.dirty,
             &mut self.waiting,
             &mut self.half_open,
+            &mut self.orphans,
             &mut self.time_wait,
         ] {
             list.remove(index);

@@ -3,10 +3,10 @@
 use firstpoll::arch::host;
 use firstpoll::net::{Buffers, ListenerOptions, TcpListener, TcpOptions, TcpStream};
 use firstpoll::time::{Duration, sleep};
-use firstpoll::{block_on, spawn};
+use firstpoll::{block_on, spawn, yield_now};
 use smoltcp::wire::{ArpOperation, Ipv4Address, TcpControl};
 
-use crate::frames::{arp, segment};
+use crate::frames::{Sent, arp, look, segment};
 use crate::peer::{PEER_IP, PEER_MAC, start};
 
 const SEC: Duration = Duration::from_secs(1);
@@ -196,6 +196,46 @@ fn a_flood_does_not_close_a_listener_with_the_default_backlog() {
         drop(client);
     });
     assert!(firstpoll::time::Instant::now() - crate::peer::START < SEC);
+}
+
+/// Peers that let the server's end of the stream go unanswered.
+#[test]
+fn peers_that_never_let_go_do_not_pile_up() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    let server = spawn(async move {
+        loop {
+            let mut stream = listener.accept().await.unwrap();
+            stream.write_all(b"never acknowledged").await.unwrap();
+        }
+    });
+    block_on(async {
+        peer.wire
+            .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+        yield_now().await;
+        for port in 1000..3000_u16 {
+            let ports = (port, 80);
+            peer.wire
+                .send(segment(PEER_IP, ports, TcpControl::Syn, 1, None));
+            yield_now().await;
+            let mut sent = std::iter::from_fn(|| peer.wire.receive());
+            let theirs = sent.find_map(|frame| match look(&frame) {
+                Sent::Tcp { seq, syn: true, .. } => Some(seq),
+                _ => None,
+            });
+            let ack = theirs.map(|seq| seq + 1);
+            assert!(ack.is_some(), "port {port} is not answered");
+            peer.wire
+                .send(segment(PEER_IP, ports, TcpControl::None, 2, ack));
+            yield_now().await;
+        }
+        yield_now().await;
+        let stats = stack.stats();
+        assert_eq!(stats.accepted, 2000, "{stats:?}");
+        assert!(stats.sockets <= 1024, "{stats:?}");
+        assert_eq!(stats.orphans_evicted, 2000 - stats.sockets as u64);
+    });
+    drop(server);
 }
 
 /// Case C4, in small: the ports go round while one connection stays.

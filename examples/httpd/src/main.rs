@@ -207,8 +207,8 @@ impl Display for Snapshot {
         }
         lines!(f, "network", self.network, [
             frames_received frames_sent malformed fragments unsupported resets_limited
-            backlog_full out_of_memory half_open_evicted half_open_expired send_queue_full
-            unannounced accepted connected sockets half_open time_wait
+            backlog_full out_of_memory half_open_evicted half_open_expired orphans_evicted
+            send_queue_full unannounced accepted connected sockets half_open time_wait
         ]);
         Ok(())
     }
