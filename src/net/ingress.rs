@@ -13,6 +13,7 @@ use super::frame::{Frame, Key, Kind, Reason, classify};
 use super::listeners::ListenerId;
 use super::state::{Cause, MAX_HALF_OPEN, State};
 use super::wakes::Wakes;
+use crate::arch::{self, Memory};
 
 /// How many resets may be sent per [`RESET_PERIOD`].
 const RESET_LIMIT: u32 = 100;
@@ -23,6 +24,9 @@ const MAX_HELD: usize = 4;
 
 /// How long they are of use.
 const HELD_FOR: Duration = Duration::from_secs(2);
+
+/// The part of the heap that connections of peers leave free: one in so many.
+const RESERVE: usize = 8;
 
 /// What the receiving side remembers.
 #[derive(Debug, Default)]
@@ -158,14 +162,16 @@ impl State {
             self.stats.backlog_full += 1;
             return Admission::Refused;
         }
-        if self.table.half_open.len() >= MAX_HALF_OPEN
-            && let Some(oldest) = self.table.half_open.first()
-        {
-            self.stats.half_open_evicted += 1;
-            self.discard(oldest);
+        if self.table.half_open.len() >= MAX_HALF_OPEN {
+            self.evict_half_open();
+        }
+        // Where nothing else is to be had, it takes the place of another.
+        if memory_is_short() && !(self.reclaim() && !memory_is_short()) && !self.evict_half_open() {
+            self.stats.out_of_memory += 1;
+            return Admission::Refused;
         }
         let mut made = self.make_half_open(now, key, listener);
-        if made.is_none() && self.reclaim() {
+        if made.is_none() && (self.reclaim() || self.evict_half_open()) {
             made = self.make_half_open(now, key, listener);
         }
         match made {
@@ -175,6 +181,16 @@ impl State {
                 Admission::Refused
             }
         }
+    }
+
+    /// Lets go of the oldest half-open connection; whether there was one.
+    fn evict_half_open(&mut self) -> bool {
+        let oldest = self.table.half_open.first();
+        if let Some(oldest) = oldest {
+            self.stats.half_open_evicted += 1;
+            self.discard(oldest);
+        }
+        oldest.is_some()
     }
 
     fn make_half_open(&mut self, now: Instant, key: Key, listener: ListenerId) -> Option<u32> {
@@ -223,6 +239,16 @@ impl State {
             self.account(sent);
         }
     }
+}
+
+/// Whether peers shall get no more memory: most allocations of the program end
+/// it if they fail, and peers must not bring that about.
+fn memory_is_short() -> bool {
+    let Memory {
+        heap_bytes,
+        allocated_bytes,
+    } = arch::memory();
+    heap_bytes.saturating_sub(allocated_bytes) < heap_bytes / RESERVE
 }
 
 /// Polls smoltcp with one frame and one set; for the DHCP client.

@@ -19,7 +19,7 @@ pub struct Stats {
     pub resets_limited: u64,
     /// Connection attempts left unanswered: the listener's backlog was full.
     pub backlog_full: u64,
-    /// Connections refused for want of memory.
+    /// Connections refused for want of memory, of which peers get seven eighths.
     pub out_of_memory: u64,
     /// Half-open connections that gave way to newer ones.
     pub half_open_evicted: u64,

@@ -1,8 +1,8 @@
 //! Many connections: one after another, at once, and hostile ones.
 
-use firstpoll::arch::host;
+use firstpoll::arch::{Memory, host};
 use firstpoll::net::{Buffers, ListenerOptions, TcpListener, TcpOptions, TcpStream};
-use firstpoll::time::{Duration, sleep};
+use firstpoll::time::{Duration, sleep, timeout};
 use firstpoll::{block_on, spawn, yield_now};
 use smoltcp::wire::{ArpOperation, Ipv4Address, TcpControl};
 
@@ -236,6 +236,65 @@ fn peers_that_never_let_go_do_not_pile_up() {
         assert_eq!(stats.orphans_evicted, 2000 - stats.sockets as u64);
     });
     drop(server);
+}
+
+/// Case N6, the part that the stack has a say in: peers do not get the memory
+/// that the program needs to go on.
+#[test]
+fn peers_are_refused_before_the_program_runs_out_of_memory() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    let memory = |allocated_bytes| {
+        host::set_memory(Memory {
+            heap_bytes: 64 << 20,
+            allocated_bytes,
+        })
+    };
+    block_on(async {
+        memory(32 << 20);
+        let first = peer.begin(80);
+        let stream = listener.accept().await.unwrap();
+        memory(63 << 20);
+        let second = peer.begin(80);
+        assert!(timeout(SEC / 2, listener.accept()).await.is_err());
+        assert!(stack.stats().out_of_memory > 0);
+        assert_eq!(stack.stats().sockets, 1);
+        // Those that are there stay, and the program is not refused.
+        first.write_all(b"still here").await;
+        let mut stream = stream;
+        assert_eq!(stream.read(&mut [0; 64]).await, Ok(10));
+        let _far = peer.listen(7);
+        assert!(TcpStream::connect(stack, (PEER_IP, 7).into()).await.is_ok());
+        memory(32 << 20);
+        assert!(listener.accept().await.is_ok());
+        drop(second);
+    });
+}
+
+/// Where half-open connections take all the memory, the newest still gets in.
+#[test]
+fn an_honest_client_gets_through_a_flood_that_takes_the_memory() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    block_on(async {
+        let from = Ipv4Address::new(10, 0, 2, 100);
+        peer.wire.send(arp(ArpOperation::Request, from, PEER_MAC));
+        for port in 1000..1100 {
+            peer.wire
+                .send(segment(from, (port, 80), TcpControl::Syn, 1, None));
+        }
+        yield_now().await;
+        host::advance(10 * MS);
+        assert_eq!(stack.stats().half_open, 100);
+        host::set_memory(Memory {
+            heap_bytes: 64 << 20,
+            allocated_bytes: 63 << 20,
+        });
+        let client = peer.begin(80);
+        assert!(timeout(SEC / 2, listener.accept()).await.is_ok());
+        assert!(stack.stats().half_open_evicted > 0);
+        drop(client);
+    });
 }
 
 /// Case C4, in small: the ports go round while one connection stays.

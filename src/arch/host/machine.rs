@@ -1,6 +1,7 @@
 //! What the facade has of a machine beyond clock and interrupts, as a process
 //! has it: mostly nothing.
 
+use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
 use std::io::Write;
@@ -39,9 +40,18 @@ pub fn interrupt_counts() -> InterruptCounts {
     }
 }
 
-/// Zeros: the process's heap is not ours.
+std::thread_local! {
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory { heap_bytes: 0, allocated_bytes: 0 }) };
+}
+
+/// Zeros, as the process's heap is not ours, or what [`set_memory`] said.
 pub fn memory() -> Memory {
-    Memory::default()
+    MEMORY.get()
+}
+
+/// Makes [`memory`] say this on the calling core.
+pub fn set_memory(memory: Memory) {
+    MEMORY.set(memory);
 }
 
 /// There are no devices whose interrupts could be registered; tests raise
