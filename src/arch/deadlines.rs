@@ -4,7 +4,7 @@
 //! sooner of the two slots. Nothing else may touch the timer.
 
 use super::Instant;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, const_fn};
+use super::atomic::{AtomicU64, Ordering::Relaxed, const_fn};
 
 /// Who a deadline belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 //! [`x86_64`]: self
 //! [`host`]: self
 
+pub(crate) mod atomic;
 mod deadlines;
 mod instant;
 

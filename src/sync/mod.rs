@@ -8,11 +8,11 @@
 //!
 //! No waker is ever called while one of these locks is held.
 
-pub(crate) mod atomic;
 pub mod bottom_half;
 mod waker_slot;
 
 pub use crate::arch::InterruptMutex;
+pub(crate) use crate::arch::atomic;
 #[cfg(not(firstpoll_loom))]
 pub use bottom_half::{BottomHalfGuard, BottomHalfLock};
 pub use waker_slot::WakerSlot;
