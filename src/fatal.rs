@@ -4,12 +4,9 @@ use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::arch::{self, Backtrace, Instant};
+use crate::arch::{self, Backtrace, FAILURE_STATUS, Instant};
 use crate::drivers::console::print_unlocked;
 use crate::executor;
-
-/// The exit status of a panic or an exception, as Rust programs have it.
-const STATUS: u8 = 101;
 
 /// Reports a panic and ends the machine; for the panic handler that
 /// [`entry!`](crate::entry) defines.
@@ -37,7 +34,7 @@ fn fatal(report: fmt::Arguments<'_>, backtrace: &Backtrace) -> ! {
     core::mem::forget(arch::mask_interrupts());
     if FAILING.swap(true, Relaxed) {
         print_unlocked(format_args!("\nfailed again while reporting that\n"));
-        arch::exit(STATUS);
+        arch::exit(FAILURE_STATUS);
     }
     print_unlocked(format_args!("\n{report}\n"));
     if let Some(location) = executor::current_task() {
@@ -49,5 +46,5 @@ fn fatal(report: fmt::Arguments<'_>, backtrace: &Backtrace) -> ! {
         arch::core_id()
     ));
     print_unlocked(format_args!("backtrace:\n{backtrace}"));
-    arch::exit(STATUS)
+    arch::exit(FAILURE_STATUS)
 }

@@ -65,6 +65,9 @@ pub use imp::{
 };
 pub use instant::Instant;
 
+/// The exit status of a panic or an exception, as Rust programs have it.
+pub const FAILURE_STATUS: u8 = 101;
+
 /// What the arch calls from interrupts, registered once by the runtime.
 ///
 /// All but `bottom_half` run with interrupts masked.

@@ -12,6 +12,9 @@ pub mod virtio_rng;
 use core::error;
 use core::fmt;
 
+/// The bytes of an Ethernet header.
+pub const ETHERNET_HEADER_BYTES: usize = 14;
+
 /// Why a device cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

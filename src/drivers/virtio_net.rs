@@ -22,7 +22,7 @@ use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
 use super::dma::{Machine, Pool};
-use super::{Error, pci};
+use super::{ETHERNET_HEADER_BYTES, Error, pci};
 use crate::arch;
 use crate::sync::WakerSlot;
 
@@ -37,7 +37,6 @@ const QUEUE_SIZE: usize = 256;
 /// An Ethernet frame without its check sequence, and the card's header.
 const BUFFER_BYTES: usize = 1536;
 
-const ETHERNET_HEADER_BYTES: usize = 14;
 const MAX_MTU: usize = 1500;
 const MIN_MTU: usize = 576;
 

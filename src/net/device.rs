@@ -5,10 +5,8 @@ use alloc::boxed::Box;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
-
-/// The bytes of an Ethernet header.
-pub(super) const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// A network card, as the stack is given it.
 pub struct Device {

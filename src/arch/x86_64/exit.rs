@@ -4,14 +4,13 @@
 //! written `n`. We write `0x10 + status`, so that QEMU's own failures (1) and a
 //! guest's status cannot be confused, and `cargo xtask` takes it back.
 
+use crate::arch::FAILURE_STATUS;
+
 /// The device's I/O port.
 pub(super) const PORT: u16 = 0xf4;
 
-/// The status of a panic or an exception, as Rust programs have it.
-pub(super) const FAILURE: u8 = 101;
-
-/// What to write for [`FAILURE`].
-pub(super) const FAILURE_CODE: u32 = code(FAILURE);
+/// What to write for [`FAILURE_STATUS`].
+pub(super) const FAILURE_CODE: u32 = code(FAILURE_STATUS);
 
 /// The highest status that fits: QEMU's status has eight bits.
 const MAX_STATUS: u8 = 0x6f;
