@@ -102,6 +102,11 @@ impl State {
             self.discard(index);
             found = None;
         }
+        if found.is_none() && !self.iface.has_ip_addr(key.local) {
+            // Another host's, or a broadcast, which nobody may answer.
+            self.stats.unsupported += 1;
+            return;
+        }
         let index = match found {
             Some(index) => index,
             None if kind == Kind::Other => return self.unclaimed(now),
@@ -149,9 +154,6 @@ impl State {
 
     /// Makes a connection for a segment that opens one.
     fn admit(&mut self, now: Instant, key: Key) -> Admission {
-        if !self.iface.has_ip_addr(key.local) {
-            return Admission::Nobody;
-        }
         let Some(listener) = self.listeners.on_port(key.local_port) else {
             return Admission::Nobody;
         };

@@ -117,6 +117,18 @@ pub fn segment(
     seq: i32,
     ack: Option<TcpSeqNumber>,
 ) -> Vec<u8> {
+    segment_to(STACK_IP, from, ports, control, seq, ack)
+}
+
+/// A TCP segment without data, to an address that need not be the stack's.
+pub fn segment_to(
+    to: Ipv4Address,
+    from: Ipv4Address,
+    ports: (u16, u16),
+    control: TcpControl,
+    seq: i32,
+    ack: Option<TcpSeqNumber>,
+) -> Vec<u8> {
     let repr = TcpRepr {
         src_port: ports.0,
         dst_port: ports.1,
@@ -135,10 +147,10 @@ pub fn segment(
     repr.emit(
         &mut TcpPacket::new_unchecked(&mut bytes[..]),
         &IpAddress::Ipv4(from),
-        &IpAddress::Ipv4(STACK_IP),
+        &IpAddress::Ipv4(to),
         &ChecksumCapabilities::default(),
     );
-    ipv4(from, IpProtocol::Tcp, &bytes)
+    ipv4_to(STACK_MAC.into(), from, to, IpProtocol::Tcp, &bytes)
 }
 
 /// What the stack has sent.

@@ -6,7 +6,7 @@ use firstpoll::time::{Duration, sleep};
 use firstpoll::{block_on, yield_now};
 use smoltcp::wire::{ArpOperation, EthernetAddress, IpProtocol, Ipv4Address, TcpControl};
 
-use crate::frames::{Sent, arp, ipv4, look, ping, segment};
+use crate::frames::{Sent, arp, ipv4, look, ping, segment, segment_to};
 use crate::peer::{PEER_IP, PEER_MAC, Peer, start};
 
 const MS: Duration = Duration::from_millis(1);
@@ -153,6 +153,26 @@ fn a_segment_for_nobody_is_reset_but_a_flood_of_them_is_not() {
         .send(segment(PEER_IP, (999, 80), TcpControl::Syn, 1, None));
     host::advance(2 * MS);
     assert_eq!(sent(&peer).len(), 1);
+}
+
+/// RFC 9293 §3.9.2.3: a reset would have the broadcast address as its sender.
+#[test]
+fn segments_for_another_address_are_not_answered() {
+    let (_stack, peer) = start();
+    settle();
+    peer.wire
+        .send(arp(ArpOperation::Request, PEER_IP, PEER_MAC));
+    host::advance(2 * MS);
+    sent(&peer);
+    for to in [[10, 0, 2, 255], [10, 0, 2, 16], [10, 9, 9, 9]] {
+        for control in [TcpControl::Syn, TcpControl::None] {
+            let to = Ipv4Address::from(to);
+            let frame = segment_to(to, PEER_IP, (9, 80), control, 1, None);
+            peer.wire.send(frame);
+            host::advance(2 * MS);
+            assert_eq!(sent(&peer), [], "{to} {control:?}");
+        }
+    }
 }
 
 #[test]
