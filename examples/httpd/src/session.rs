@@ -207,8 +207,14 @@ impl Session {
             Ok(Some(request)) => {
                 let length = request.length;
                 let next = begin(&request, &mut self.output);
+                let head_only = request.method == "HEAD";
                 self.input.start += length;
-                self.state = next.unwrap_or_else(refused);
+                self.state = next.unwrap_or_else(|status| {
+                    State::Answer(Answer {
+                        head_only,
+                        ..Answer::last(status)
+                    })
+                });
             }
             Ok(None) if self.input.is_full() => {
                 // Not even the first line was complete.

@@ -233,6 +233,18 @@ fn empty_lines_before_a_request_are_skipped() {
     stays_open("\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", &[200]);
 }
 
+/// RFC 9110 §9.3.2: whatever the answer to HEAD is, it has no content.
+#[test]
+fn a_refused_head_gets_no_content() {
+    let refused = run(
+        b"HEAD / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n",
+        100,
+    );
+    let answer = refused.output;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
 #[test]
 fn large_heads_are_refused() {
     let with_field = |length: usize| {
