@@ -24,6 +24,16 @@ pub struct Due {
     pub timer_queue: bool,
 }
 
+/// What arming a deadline led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// The timer will interrupt by then.
+    Yes,
+    /// There is no timer yet. The deadline is kept for its start; until then
+    /// nothing will interrupt.
+    NoTimer,
+}
+
 const DISARMED: u64 = u64::MAX;
 
 /// The deadlines of one core, and what its timer is programmed for.

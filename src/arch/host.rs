@@ -13,7 +13,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use core::time::Duration;
 use std::boxed::Box;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,7 +21,7 @@ use std::vec::Vec;
 use std::{thread, thread_local};
 
 use super::deadlines::Deadlines;
-use super::{Handlers, Instant, Slot};
+use super::{Armed, Handlers, Instant, Slot};
 
 /// The number of threads that can ever use the executor in one process.
 pub const MAX_CORES: usize = 4096;
@@ -36,6 +36,8 @@ const FOLLOWS_HOST: u64 = u64::MAX;
 struct HostCore {
     deadlines: Deadlines,
     clock: AtomicU64,
+    /// There is no timer, as early in the boot of a kernel.
+    has_no_timer: AtomicBool,
     timer_interrupts: AtomicU64,
     /// Guards the deadlines; holds whether another thread has notified the core.
     notified: Mutex<bool>,
@@ -46,6 +48,7 @@ static CORES: [HostCore; MAX_CORES] = [const {
     HostCore {
         deadlines: Deadlines::new(),
         clock: AtomicU64::new(FOLLOWS_HOST),
+        has_no_timer: AtomicBool::new(false),
         timer_interrupts: AtomicU64::new(0),
         notified: Mutex::new(false),
         unhalt: Condvar::new(),
@@ -141,13 +144,20 @@ pub fn now_on(id: usize) -> Instant {
     CORES[id].now()
 }
 
+/// Starts the calling core's timer, if a test has taken it away. The clock runs
+/// anyway.
+pub fn start_clock() {
+    this_core().has_no_timer.store(false, Relaxed);
+    deliver();
+}
+
 /// Registers what interrupts call, for every core.
 pub fn set_handlers(handlers: &'static Handlers) {
     HANDLERS.store(ptr::from_ref(handlers).cast_mut(), Release);
 }
 
 /// Arms `slot` of core `id` for `deadline` unless it is armed for sooner.
-pub fn arm_by(id: usize, slot: Slot, deadline: Instant) {
+pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     let core = &CORES[id];
     let _guard = core.lock();
     if core
@@ -156,6 +166,11 @@ pub fn arm_by(id: usize, slot: Slot, deadline: Instant) {
         .is_none_or(|armed| deadline < armed)
     {
         program(core, slot, Some(deadline));
+    }
+    if core.has_no_timer.load(Relaxed) {
+        Armed::NoTimer
+    } else {
+        Armed::Yes
     }
 }
 
@@ -361,7 +376,7 @@ fn timer_interrupt_if_due() -> bool {
     let core = &CORES[id];
     let now = core.now();
     let guard = core.lock();
-    if core.deadlines.programmed().is_none_or(|at| now < at) {
+    if core.has_no_timer.load(Relaxed) || core.deadlines.programmed().is_none_or(|at| now < at) {
         return false;
     }
     let due = core.deadlines.expire(now);
@@ -425,7 +440,7 @@ pub fn advance(duration: Duration) {
     let core = this_core();
     assert!(core.is_hand_moved(), "the clock follows the host's");
     let end = core.now() + duration;
-    while !MASKED.get() {
+    while !MASKED.get() && !core.has_no_timer.load(Relaxed) {
         match core.deadlines.programmed() {
             Some(deadline) if deadline <= end => {
                 core.clock
@@ -442,6 +457,12 @@ pub fn advance(duration: Duration) {
 /// its timer is programmed for. The halt ends if `hook` returns `true`.
 pub fn on_halt(hook: impl FnMut(Option<Instant>) -> bool + 'static) {
     HALT_HOOK.set(Some(Box::new(hook)));
+}
+
+/// Takes the calling core's timer away, until [`start_clock`] gives it back: a
+/// kernel early in its boot.
+pub fn remove_timer() {
+    this_core().has_no_timer.store(true, Relaxed);
 }
 
 /// The number of timer interrupts that the calling core has taken.

@@ -50,7 +50,7 @@ use model as imp;
 
 use core::fmt;
 
-pub use deadlines::{Due, Slot};
+pub use deadlines::{Armed, Due, Slot};
 #[cfg(not(firstpoll_loom))]
 pub use imp::{
     Backtrace, ConsolePort, command_line, core_state, enable_interrupts, exit, interrupt_counts,

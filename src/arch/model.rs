@@ -20,7 +20,7 @@ use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 use loom::thread::JoinHandle;
 
 use super::deadlines::Deadlines;
-use super::{Handlers, Instant, Slot};
+use super::{Armed, Handlers, Instant, Slot};
 
 /// The core under test, and the one that all other threads are.
 pub const MAX_CORES: usize = 2;
@@ -98,12 +98,13 @@ pub fn set_handlers(handlers: &'static Handlers) {
 }
 
 /// Arms `slot` of core 0 for `deadline` unless it is armed for sooner.
-pub fn arm_by(id: usize, slot: Slot, deadline: Instant) {
+pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     assert_eq!(id, UNDER_TEST);
     let deadlines = MACHINE.deadlines.lock();
     if deadlines.get(slot).is_none_or(|armed| deadline < armed) {
         let _ = deadlines.set(slot, Some(deadline));
     }
+    Armed::Yes
 }
 
 /// Arms `slot` of core 0 for exactly `deadline`, `None` disarms it.

@@ -42,7 +42,8 @@ use crate::arch;
 ///    whatever the program does meanwhile. An ordinary task is polled by a
 ///    `block_on` that completes or waits after D.
 /// 6. Calls nest: `future`'s own poll may call `block_on`. A task's poll may
-///    not, nor an interrupt.
+///    not, nor an interrupt. Before the timer exists, what is woken is overdue
+///    at once.
 /// 7. A timeout ends on time, with or without other events.
 /// 8. Wakers may be called anywhere, but never while a lock of this crate is
 ///    held.

@@ -4,9 +4,10 @@
 //! One invariant carries the guarantee. Whenever code runs outside a pass over
 //! a queue and that queue is not empty, the deferral deadline is armed for
 //! when its oldest task will have been ready for the bound D — or, for the
-//! ordinary queue, that has passed and OVERDUE is set. It is upheld at the
-//! places where it could break: where a task is scheduled, at the end of a
-//! pass over a queue, at the end of the bottom half, and where a park ends.
+//! ordinary queue, that has passed and OVERDUE is set. (Before the timer exists
+//! it is set for both.) It is upheld at the places where it could break: where a
+//! task is scheduled, at the end of a pass over a queue, at the end of the
+//! bottom half, and where a park ends.
 //!
 //! The timer interrupt turns the deadline into progress: it sets OVERDUE, which
 //! the next `block_on` sees, and runs the bottom half over the interrupt-safe
@@ -16,7 +17,7 @@ use super::DEFAULT_BUDGET;
 use super::attention::{IN_INTERRUPT, OVERDUE};
 use super::per_core::{Core, Kind};
 use super::run_queue::Job;
-use crate::arch::{self, Due, Instant, Slot};
+use crate::arch::{self, Armed, Due, Instant, Slot};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::bottom_half;
 
@@ -58,7 +59,11 @@ impl Core {
         if kind == Kind::Ordinary && overdue {
             self.attention.set(OVERDUE);
         } else {
-            arch::arm_by(self.id, Slot::Deferral, deadline);
+            let armed = arch::arm_by(self.id, Slot::Deferral, deadline);
+            if armed == Armed::NoTimer {
+                // Nothing will interrupt: the next `block_on` sees to it.
+                self.attention.set(OVERDUE);
+            }
         }
     }
 

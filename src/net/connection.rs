@@ -78,11 +78,24 @@ pub(super) struct Connection {
     pub(super) writer: Option<Waker>,
     /// When an orphan is given up.
     pub(super) orphan_until: Option<Instant>,
+    silence: Silence,
+}
+
+/// What is needed to count a peer's silence from the right moment.
+struct Silence {
+    /// How much of it is too much.
+    limit: Option<Duration>,
+    /// Since when the limit holds.
+    limited_at: Instant,
+    /// Where smoltcp begins to count: the last segment, or the first data after
+    /// a pause.
+    counted_from: Instant,
 }
 
 impl Connection {
     /// A connection between the ends of `key` that has not begun.
     pub(super) fn new(
+        now: Instant,
         key: Key,
         phase: Phase,
         buffers: Buffers,
@@ -111,8 +124,13 @@ impl Connection {
             reader: None,
             writer: None,
             orphan_until: None,
+            silence: Silence {
+                limit: None,
+                limited_at: now,
+                counted_from: now,
+            },
         };
-        connection.apply_options();
+        connection.apply_options(now);
         Ok(connection)
     }
 
@@ -125,7 +143,7 @@ impl Connection {
     }
 
     /// Makes changed options take effect.
-    pub(super) fn apply_options(&mut self) {
+    pub(super) fn apply_options(&mut self, now: Instant) {
         let StreamOptions {
             nodelay,
             keep_alive,
@@ -136,18 +154,23 @@ impl Connection {
         if socket.keep_alive() != keep_alive.map(Into::into) {
             socket.set_keep_alive(keep_alive.map(Into::into));
         }
-        self.update_timeout();
+        self.update_timeout(now);
+    }
+
+    /// Notes that smoltcp counts the peer's silence from `now` on.
+    pub(super) fn restart_silence(&mut self, now: Instant) {
+        self.silence.counted_from = now;
     }
 
     /// Sets the silence after which smoltcp gives the connection up. smoltcp
     /// counts it whether or not anything is outstanding, so it is set and
-    /// cleared with that.
-    pub(super) fn update_timeout(&mut self) {
+    /// cleared with that; the silence before that comes on top.
+    pub(super) fn update_timeout(&mut self, now: Instant) {
         use tcp::State::*;
         let socket = self.tcp();
         let outstanding = socket.send_queue() > 0
             || matches!(socket.state(), SynSent | FinWait1 | Closing | LastAck);
-        let timeout = match self.phase {
+        let limit = match self.phase {
             Phase::HalfOpen(_) => Some(HALF_OPEN_TIMEOUT),
             Phase::Orphan => Some(ORPHAN_TIMEOUT),
             _ if outstanding => Some(self.options.user_timeout.unwrap_or(USER_TIMEOUT)),
@@ -156,8 +179,18 @@ impl Connection {
                 .keep_alive
                 .map(|interval| interval.saturating_mul(KEEP_ALIVE_PROBES)),
         };
-        let timeout = timeout.map(Into::into);
-        if socket.timeout() != timeout {
+        let silence = &mut self.silence;
+        if silence.limit != limit {
+            silence.limit = limit;
+            silence.limited_at = now;
+        }
+        let before = if silence.limited_at > silence.counted_from {
+            silence.limited_at - silence.counted_from
+        } else {
+            smoltcp::time::Duration::ZERO
+        };
+        let timeout = limit.map(|limit| before + limit.into());
+        if self.tcp().timeout() != timeout {
             self.tcp_mut().set_timeout(timeout);
         }
     }

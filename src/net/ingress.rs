@@ -101,7 +101,7 @@ impl State {
         let index = match found {
             Some(index) => index,
             None if kind == Kind::Other => return self.unclaimed(now),
-            None => match self.admit(key) {
+            None => match self.admit(now, key) {
                 Admission::Made(index) => index,
                 Admission::Refused => return,
                 Admission::Nobody => return self.unclaimed(now),
@@ -144,7 +144,7 @@ impl State {
     }
 
     /// Makes a connection for a segment that opens one.
-    fn admit(&mut self, key: Key) -> Admission {
+    fn admit(&mut self, now: Instant, key: Key) -> Admission {
         if !self.iface.has_ip_addr(key.local) {
             return Admission::Nobody;
         }
@@ -164,9 +164,9 @@ impl State {
             self.stats.half_open_evicted += 1;
             self.discard(oldest);
         }
-        let mut made = self.make_half_open(key, listener);
+        let mut made = self.make_half_open(now, key, listener);
         if made.is_none() && self.reclaim() {
-            made = self.make_half_open(key, listener);
+            made = self.make_half_open(now, key, listener);
         }
         match made {
             Some(index) => Admission::Made(index),
@@ -177,11 +177,11 @@ impl State {
         }
     }
 
-    fn make_half_open(&mut self, key: Key, listener: ListenerId) -> Option<u32> {
+    fn make_half_open(&mut self, now: Instant, key: Key, listener: ListenerId) -> Option<u32> {
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
         let mut connection =
-            Connection::new(key, Phase::HalfOpen(listener), buffers, options).ok()?;
+            Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
         let endpoint = IpListenEndpoint {
             addr: Some(IpAddress::Ipv4(key.local)),
             port: key.local_port,

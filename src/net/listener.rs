@@ -53,7 +53,7 @@ impl TcpListener {
         poll_fn(|context| {
             let attempt = |registered: &mut bool| {
                 self.stack.shared.visit(|state, _| {
-                    let accepted = state.accept(self.id);
+                    let accepted = state.accept(now(), self.id);
                     *registered = state
                         .listeners
                         .get_mut(self.id)

@@ -53,7 +53,11 @@ impl State {
     }
 
     /// Takes the connection that has waited longest.
-    pub(super) fn accept(&mut self, id: ListenerId) -> Poll<Result<(SocketId, Key), Error>> {
+    pub(super) fn accept(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+    ) -> Poll<Result<(SocketId, Key), Error>> {
         let Some(listening) = self.listeners.get_mut(id) else {
             return Poll::Ready(Err(Error::NotConnected));
         };
@@ -63,7 +67,7 @@ impl State {
             };
             if let Some(connection) = self.table.get_mut(index) {
                 connection.phase = Phase::Open;
-                connection.update_timeout();
+                connection.update_timeout(now);
                 self.stats.accepted += 1;
                 return Poll::Ready(Ok((socket, connection.key)));
             }
@@ -80,8 +84,8 @@ impl State {
         wakes: &mut Wakes,
     ) -> Result<(SocketId, Key), Error> {
         let key = self.choose_key(remote)?;
-        let index = match self.make_outgoing(key, options) {
-            Err(Error::OutOfMemory) if self.reclaim() => self.make_outgoing(key, options),
+        let index = match self.make_outgoing(now, key, options) {
+            Err(Error::OutOfMemory) if self.reclaim() => self.make_outgoing(now, key, options),
             made => made,
         }
         .inspect_err(|_| self.stats.out_of_memory += 1)?;
@@ -91,8 +95,14 @@ impl State {
         Ok((id, key))
     }
 
-    fn make_outgoing(&mut self, key: Key, options: &TcpOptions) -> Result<u32, Error> {
+    fn make_outgoing(
+        &mut self,
+        now: Instant,
+        key: Key,
+        options: &TcpOptions,
+    ) -> Result<u32, Error> {
         let mut connection = Connection::new(
+            now,
             key,
             Phase::Connecting,
             options.buffers.clamped(),
@@ -195,9 +205,13 @@ impl State {
         let Some(connection) = self.connection(id) else {
             return Poll::Ready(Err(Error::NotConnected));
         };
+        let was_idle = connection.tcp().send_queue() == 0;
         match connection.tcp_mut().send_slice(data) {
             Ok(0) if !data.is_empty() => Poll::Pending,
             Ok(count) => {
+                if was_idle && count > 0 {
+                    connection.restart_silence(now);
+                }
                 self.egress_of(now, id, wakes);
                 Poll::Ready(Ok(count))
             }
@@ -269,7 +283,7 @@ impl State {
     ) {
         if let Some(connection) = self.connection(id) {
             connection.options = options;
-            connection.apply_options();
+            connection.apply_options(now);
             // What Nagle's algorithm held back may go now.
             self.egress_of(now, id, wakes);
         }

@@ -276,7 +276,10 @@ impl State {
             return;
         };
         note_end(connection, cause, &self.iface);
-        connection.update_timeout();
+        if cause == Cause::Ingress {
+            connection.restart_silence(now);
+        }
+        connection.update_timeout(now);
         if !wake(connection, wakes) {
             self.table.dirty.push(index);
         }

@@ -1,6 +1,7 @@
 //! Rule 2: a ready future lets overdue tasks run before its value is returned.
 
 use firstpoll::arch::host::advance;
+use firstpoll::arch::{self, host};
 use firstpoll::block_on;
 use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use std::time::Duration;
@@ -165,5 +166,27 @@ fn a_pass_of_the_programs_own_clears_overdue_too() {
         let _ = pass(1);
         block_on(trace.ready("f"));
         assert_eq!(trace.take(), ["task", "f"]);
+    });
+}
+
+/// Nothing would interrupt at the end of the bound, so it counts as over.
+#[test]
+fn before_the_timer_exists_what_is_woken_is_overdue_at_once() {
+    on_core(|| {
+        let trace = Trace::new();
+        host::remove_timer();
+        trace.spawn_safe("interrupt-safe", 1);
+        block_on(trace.ready("f"));
+        trace.spawn("ordinary", 2);
+        block_on(trace.ready("g"));
+        block_on(trace.ready("h"));
+        assert_eq!(
+            trace.take(),
+            ["f", "interrupt-safe", "g", "ordinary", "h", "ordinary"]
+        );
+        trace.spawn_safe("early", 1);
+        arch::start_clock();
+        advance(D);
+        assert_eq!(trace.take(), ["early"], "the start makes up for it");
     });
 }

@@ -435,6 +435,54 @@ fn an_idle_connection_lasts_without_a_timer() {
     });
 }
 
+/// Silence counts against a peer only from when it has something to answer.
+#[test]
+fn the_silence_before_a_limit_was_set_does_not_count() {
+    let (stack, peer) = start();
+    block_on(async {
+        // Dropped after an idle hour: an orderly end, no reset.
+        let (near, far) = pair(stack, &peer).await;
+        sleep(3600 * SEC).await;
+        drop(near);
+        assert_eq!(far.read().await, Ok(Vec::new()));
+        far.close();
+        all_gone(stack).await;
+
+        // Shut down after an idle hour.
+        let (mut near, far) = pair(stack, &peer).await;
+        sleep(3600 * SEC).await;
+        near.shutdown().await.unwrap();
+        assert_eq!(far.read().await, Ok(Vec::new()));
+        far.write_all(b"still here").await;
+        assert_eq!(near.read(&mut [0; 64]).await, Ok(10));
+        far.close();
+        drop(near);
+        all_gone(stack).await;
+
+        // Kept alive from now on.
+        let (mut near, _far) = pair(stack, &peer).await;
+        sleep(3600 * SEC).await;
+        near.set_keep_alive(Some(5 * SEC));
+        assert!(timeout(60 * SEC, near.read(&mut [0; 8])).await.is_err());
+
+        // Data after an idle hour: the limit counts from there, no longer.
+        near.set_keep_alive(None);
+        near.set_user_timeout(Some(20 * SEC));
+        sleep(3600 * SEC).await;
+        host::on_halt({
+            let wire = peer.wire.clone();
+            move |_| {
+                while wire.receive().is_some() {}
+                false
+            }
+        });
+        let began = Instant::now();
+        near.write_all(b"hello?").await.unwrap();
+        assert_eq!(near.read(&mut [0; 8]).await, Err(Error::TimedOut));
+        assert_eq!(Instant::now() - began, 20 * SEC);
+    });
+}
+
 /// Case C6, the part that the stack has a say in: the reader's window opens.
 #[test]
 fn a_reader_that_pauses_gets_everything() {

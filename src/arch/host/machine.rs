@@ -18,9 +18,6 @@ pub fn start_memory() {}
 /// Nothing to do: interrupts are simulated.
 pub fn start_interrupts() {}
 
-/// Nothing to do: the clock runs.
-pub fn start_clock() {}
-
 /// Nothing to do: interrupts are enabled until they are masked.
 pub fn enable_interrupts() {}
 

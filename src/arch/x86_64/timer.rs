@@ -9,7 +9,7 @@ use super::apic_registers::{DIVIDE_BY_16, MASKED, Register, TimerMode, lvt_timer
 use super::clock::{now, ticks};
 use super::scale::{NANOS_HZ, Scale};
 use super::{apic, cpu, vectors};
-use crate::arch::deadlines::{Deadlines, Slot};
+use crate::arch::deadlines::{Armed, Deadlines, Slot};
 use crate::arch::{Handlers, Instant};
 
 /// The deadline in terms of the time-stamp counter (SDM vol. 3, 11.5.4.1).
@@ -78,12 +78,16 @@ pub(super) fn on_interrupt(handlers: Option<&Handlers>) -> bool {
 }
 
 /// Arms `slot` of core `id` for `deadline` unless it is armed for sooner.
-pub fn arm_by(_id: usize, slot: Slot, deadline: Instant) {
+pub fn arm_by(_id: usize, slot: Slot, deadline: Instant) -> Armed {
     without_interrupts(|| {
         if DEADLINES.get(slot).is_none_or(|armed| deadline < armed) {
             set(slot, Some(deadline));
         }
     });
+    match FROM_NANOS.load(Relaxed) {
+        0 => Armed::NoTimer,
+        _ => Armed::Yes,
+    }
 }
 
 /// Arms `slot` of the calling core for exactly `deadline`, `None` disarms it.
