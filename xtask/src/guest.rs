@@ -30,6 +30,8 @@ pub struct Guest {
     output: Receiver<Vec<u8>>,
     monitor: Monitor,
     lines: Vec<String>,
+    /// How many of them `wait_for_line` has looked at.
+    looked_at: usize,
     partial: Vec<u8>,
 }
 
@@ -107,6 +109,7 @@ impl Guest {
             output: read_in_background(stdout),
             monitor: Monitor::new(ours)?,
             lines: Vec::new(),
+            looked_at: 0,
             partial: Vec::new(),
         })
     }
@@ -120,8 +123,8 @@ impl Guest {
         }
     }
 
-    /// Waits until the guest prints a line that contains `wanted`, and returns
-    /// that line. Lines printed before this call do not count.
+    /// Waits for the next line that contains `wanted`, and returns it. Each call
+    /// goes on behind the line that the one before returned.
     ///
     /// # Errors
     ///
@@ -129,13 +132,12 @@ impl Guest {
     /// last lines and, where there is one, the core's state.
     pub fn wait_for_line(&mut self, wanted: &str, timeout: Duration) -> Result<String> {
         let deadline = Instant::now() + timeout;
-        let mut seen = self.lines.len();
         loop {
-            while let Some(line) = self.lines.get(seen) {
+            while let Some(line) = self.lines.get(self.looked_at) {
+                self.looked_at += 1;
                 if line.contains(wanted) {
                     return Ok(line.clone());
                 }
-                seen += 1;
             }
             match self.collect(deadline) {
                 Output::Bytes(_) => {}
