@@ -14,6 +14,7 @@ use super::Error;
 use super::frame::Key;
 use super::listeners::ListenerId;
 use super::options::{Buffers, StreamOptions};
+use super::wakes::Wakes;
 
 /// How long an acknowledgement waits for data that could carry it. Far below
 /// the 10 ms and more that others take: a peer that sends its request in two
@@ -57,6 +58,15 @@ impl Phase {
     pub(super) fn is_owned(self) -> bool {
         matches!(self, Self::Connecting | Self::Open)
     }
+}
+
+/// What made a connection's state change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A segment from the peer.
+    Ingress,
+    /// A timer, or something to send.
+    Egress,
 }
 
 /// A connection.
@@ -193,6 +203,45 @@ impl Connection {
         if self.tcp().timeout() != timeout {
             self.tcp_mut().set_timeout(timeout);
         }
+    }
+
+    /// Notes whether the peer has said that it sends no more, and why a
+    /// connection that has ended did so; `has_address` says whether the
+    /// interface still has its address.
+    pub(super) fn note_end(&mut self, cause: Cause, has_address: bool) {
+        use tcp::State::*;
+        let state = self.tcp().state();
+        let last = core::mem::replace(&mut self.last_state, state);
+        match state {
+            CloseWait | Closing | LastAck | TimeWait => self.end_seen = true,
+            Closed if self.failure.is_none() => {
+                self.failure = Some(match (last, cause) {
+                    (SynSent, Cause::Ingress) => Error::ConnectionRefused,
+                    // The orderly end.
+                    (LastAck, Cause::Ingress) | (TimeWait, Cause::Egress) => Error::NotConnected,
+                    (_, Cause::Ingress) => Error::ConnectionReset,
+                    (_, Cause::Egress) if !has_address => Error::ConnectionAborted,
+                    (_, Cause::Egress) => Error::TimedOut,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Collects the wakers of those who can go on; `false` if one found no room.
+    pub(super) fn wake(&mut self, wakes: &mut Wakes) -> bool {
+        let socket = self.tcp();
+        if matches!(
+            socket.state(),
+            tcp::State::SynSent | tcp::State::SynReceived
+        ) {
+            return true;
+        }
+        let readable = socket.can_recv() || !socket.may_recv();
+        // Not for every byte that becomes free.
+        let free = socket.send_capacity() - socket.send_queue();
+        let writable = free >= socket.send_capacity() / 4 || !socket.may_send();
+        (!readable || wakes.take(&mut self.reader)) && (!writable || wakes.take(&mut self.writer))
     }
 
     /// Whether it must be left alone: the end of TIME-WAIT would throw away

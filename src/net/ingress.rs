@@ -7,13 +7,12 @@ use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{IpAddress, IpListenEndpoint};
 
-use super::connection::{Connection, Phase};
+use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, classify};
 use super::listeners::ListenerId;
-use super::state::{Cause, MAX_HALF_OPEN, State};
+use super::state::State;
 use super::wakes::Wakes;
-use crate::arch::{self, Memory};
 
 /// How many resets may be sent per [`RESET_PERIOD`].
 const RESET_LIMIT: u32 = 100;
@@ -24,9 +23,6 @@ const MAX_HELD: usize = 4;
 
 /// How long they are of use.
 const HELD_FOR: Duration = Duration::from_secs(2);
-
-/// The part of the heap that connections of peers leave free: one in so many.
-const RESERVE: usize = 8;
 
 /// What the receiving side remembers.
 #[derive(Debug, Default)]
@@ -164,11 +160,7 @@ impl State {
             self.stats.backlog_full += 1;
             return Admission::Refused;
         }
-        if self.table.half_open.len() >= MAX_HALF_OPEN {
-            self.evict_half_open();
-        }
-        // Where nothing else is to be had, it takes the place of another.
-        if memory_is_short() && !(self.reclaim() && !memory_is_short()) && !self.evict_half_open() {
+        if !self.admits_half_open() {
             self.stats.out_of_memory += 1;
             return Admission::Refused;
         }
@@ -183,16 +175,6 @@ impl State {
                 Admission::Refused
             }
         }
-    }
-
-    /// Lets go of the oldest half-open connection; whether there was one.
-    fn evict_half_open(&mut self) -> bool {
-        let oldest = self.table.half_open.first();
-        if let Some(oldest) = oldest {
-            self.stats.half_open_evicted += 1;
-            self.discard(oldest);
-        }
-        oldest.is_some()
     }
 
     fn make_half_open(&mut self, now: Instant, key: Key, listener: ListenerId) -> Option<u32> {
@@ -241,16 +223,6 @@ impl State {
             self.account(sent);
         }
     }
-}
-
-/// Whether peers shall get no more memory: most allocations of the program end
-/// it if they fail, and peers must not bring that about.
-fn memory_is_short() -> bool {
-    let Memory {
-        heap_bytes,
-        allocated_bytes,
-    } = arch::memory();
-    heap_bytes.saturating_sub(allocated_bytes) < heap_bytes / RESERVE
 }
 
 /// Polls smoltcp with one frame and one set; for the DHCP client.

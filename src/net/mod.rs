@@ -8,6 +8,7 @@
 //! | `stack` | the handle, the start, the lock |
 //! | `task` | the network task, its sleep and its watchdog |
 //! | `state` | what the lock guards; one bounded step, the end of connections |
+//! | `limits` | how much peers can make the stack keep, and who gives way |
 //! | `ingress` | a received frame: whom it concerns, new connections |
 //! | `frame` | a look at a frame's headers |
 //! | `table` | the connections, by their two ends |
@@ -56,6 +57,7 @@ mod error;
 mod frame;
 mod index_list;
 mod ingress;
+mod limits;
 mod listener;
 mod listeners;
 mod ops;

@@ -10,14 +10,14 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
 
 use super::config::{Config, Ipv4Config};
-use super::connection::{Connection, Phase};
+use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
+use super::ingress;
 use super::listeners::{ListenerId, Listeners};
 use super::stats::Stats;
 use super::table::Table;
 use super::wakes::Wakes;
-use super::{Error, ingress};
 use crate::arch;
 
 /// How many frames, deadlines and connections one step works on. The stack is
@@ -27,35 +27,11 @@ const STEP: usize = 16;
 /// How many segments of one connection are sent before the next one's turn.
 const EGRESS_BURST: usize = 16;
 
-/// How many half-open connections there may be; the oldest gives way to the
-/// newest. An honest client answers within a round trip and gets through while
-/// a flood's entries grow old.
-pub(super) const MAX_HALF_OPEN: usize = 1024;
-
-/// How many connections without a stream there may be, with their buffers: a
-/// peer that answers nothing keeps one for long. The oldest gives way.
-const MAX_ORPHANS: usize = 1024;
-
-/// How many orphans give way at once when memory is short.
-const RECLAIMED_ORPHANS: usize = 16;
-
-/// How many of them may stay in TIME-WAIT.
-const MAX_TIME_WAIT: usize = 128;
-
 /// How long an orphan may take to close, even while its peer answers.
 const ORPHAN_LIFETIME: Duration = Duration::from_secs(5 * 60);
 
 /// When a connection is looked at again that wants to send and did not.
 const RETRY: Duration = Duration::from_millis(10);
-
-/// What made a connection's state change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// A segment from the peer.
-    Ingress,
-    /// A timer, or something to send.
-    Egress,
-}
 
 /// Everything that the stack's lock guards.
 pub(super) struct State {
@@ -282,12 +258,13 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        note_end(connection, cause, &self.iface);
+        let has_address = self.iface.has_ip_addr(connection.key.local);
+        connection.note_end(cause, has_address);
         if cause == Cause::Ingress {
             connection.restart_silence(now);
         }
         connection.update_timeout(now);
-        if !wake(connection, wakes) {
+        if !connection.wake(wakes) {
             self.table.dirty.push(index);
         }
         self.retire(now, index);
@@ -307,12 +284,7 @@ impl State {
             self.table.unindex(index);
         }
         if phase == Phase::Orphan && state == tcp::State::TimeWait {
-            self.table.time_wait.push(index);
-            if self.table.time_wait.len() > MAX_TIME_WAIT
-                && let Some(oldest) = self.table.time_wait.first()
-            {
-                self.discard(oldest);
-            }
+            self.note_time_wait(index);
         }
         self.schedule(now, index);
     }
@@ -358,18 +330,7 @@ impl State {
         if let Some(connection) = self.table.get_mut(index) {
             connection.phase = Phase::Orphan;
             connection.orphan_until = Some(now + ORPHAN_LIFETIME);
-            self.table.orphans.push(index);
-            if self.table.orphans.len() > MAX_ORPHANS {
-                self.evict_orphan();
-            }
-        }
-    }
-
-    /// Lets go of the oldest orphan, if there is one.
-    fn evict_orphan(&mut self) {
-        if let Some(oldest) = self.table.orphans.first() {
-            self.stats.orphans_evicted += 1;
-            self.discard(oldest);
+            self.note_orphan(index);
         }
     }
 
@@ -381,22 +342,6 @@ impl State {
             connection.tcp_mut().abort();
             self.egress(now, index, wakes);
         }
-    }
-
-    /// Makes room by letting go of connections that only wait for late
-    /// segments, or else of the oldest whose stream is gone. Returns whether
-    /// there were any.
-    pub(super) fn reclaim(&mut self) -> bool {
-        let before = self.table.len();
-        while let Some(index) = self.table.time_wait.pop() {
-            self.discard(index);
-        }
-        if self.table.len() == before {
-            for _ in 0..RECLAIMED_ORPHANS {
-                self.evict_orphan();
-            }
-        }
-        self.table.len() < before
     }
 
     /// The counters.
@@ -415,45 +360,4 @@ fn is_due(iface: &mut Interface, now: Instant, connection: &Connection) -> bool 
     iface
         .poll_at(now, &connection.set)
         .is_some_and(|at| at <= now)
-}
-
-/// Notes whether the peer has said that it sends no more, and why a connection
-/// that has ended did so.
-fn note_end(connection: &mut Connection, cause: Cause, iface: &Interface) {
-    use tcp::State::*;
-    let state = connection.tcp().state();
-    let last = core::mem::replace(&mut connection.last_state, state);
-    match state {
-        CloseWait | Closing | LastAck | TimeWait => connection.end_seen = true,
-        Closed if connection.failure.is_none() => {
-            connection.failure = Some(match (last, cause) {
-                (SynSent, Cause::Ingress) => Error::ConnectionRefused,
-                // The orderly end.
-                (LastAck, Cause::Ingress) | (TimeWait, Cause::Egress) => Error::NotConnected,
-                (_, Cause::Ingress) => Error::ConnectionReset,
-                (_, Cause::Egress) if !iface.has_ip_addr(connection.key.local) => {
-                    Error::ConnectionAborted
-                }
-                (_, Cause::Egress) => Error::TimedOut,
-            });
-        }
-        _ => {}
-    }
-}
-
-/// Collects the wakers of those who can go on; `false` if one found no room.
-fn wake(connection: &mut Connection, wakes: &mut Wakes) -> bool {
-    let socket = connection.tcp();
-    if matches!(
-        socket.state(),
-        tcp::State::SynSent | tcp::State::SynReceived
-    ) {
-        return true;
-    }
-    let readable = socket.can_recv() || !socket.may_recv();
-    // Not for every byte that becomes free.
-    let free = socket.send_capacity() - socket.send_queue();
-    let writable = free >= socket.send_capacity() / 4 || !socket.may_send();
-    (!readable || wakes.take(&mut connection.reader))
-        && (!writable || wakes.take(&mut connection.writer))
 }
