@@ -73,8 +73,8 @@ Exit status:
 /// The options of `cargo xtask run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A program of this workspace, such as `httpd`, or the path of a kernel
-    /// image, if it contains a `/`
+    /// A program of this workspace, such as `httpd`; with a `/` in it, the
+    /// path of a package of your own, which is built, or of a kernel image
     pub program: String,
     /// QEMU's machine; microvm is not supported yet
     #[arg(long, value_enum, default_value_t)]
