@@ -82,9 +82,9 @@ pub struct RunArgs {
     /// QEMU's processor model
     #[arg(long, value_name = "MODEL", default_value = "max")]
     pub cpu: String,
-    /// The guest's memory in MiB
+    /// The guest's memory in MiB; an image starts at the second one
     #[arg(long, value_name = "MIB", default_value_t = Options::default().memory_mib,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = clap::value_parser!(u32).range(2..))]
     pub mem: u32,
     /// What runs the guest's code; auto is kvm where the processor has vmx or
     /// svm and /dev/kvm is usable, else tcg
