@@ -6,12 +6,14 @@
 //! - **Ready first.** [`block_on`] polls the caller's future before it touches
 //!   any queued background task. A future that is ready costs one poll.
 //! - **Timer-driven deferral.** Because a busy program may then never run the
-//!   background tasks, the timer interrupt guarantees that they are polled
-//!   within a stated bound. The docs of [`block_on`] hold the whole contract.
+//!   background tasks, the timer interrupt polls the network and the timers
+//!   within a stated bound, and has the next [`block_on`] run the others. The
+//!   docs of [`block_on`] hold the whole contract.
 //!
-//! The layers, each importing only those below it: [`net`], [`time`], [`executor`],
-//! [`sync`], [`arch`]. `arch` is the only place that knows the target; its host
-//! stand-in lets everything above run under plain `cargo test`.
+//! The layers, each importing only those named before it: [`arch`], [`sync`],
+//! [`executor`], [`time`], [`drivers`], [`net`], [`runtime`]. `arch` is the only
+//! place that knows the target; its host stand-in lets all the others run under
+//! plain `cargo test`.
 #![no_std]
 
 #[cfg(any(test, not(any(target_os = "none", firstpoll_arch = "x86_64"))))]

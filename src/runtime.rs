@@ -120,9 +120,9 @@ impl fmt::Display for NetworkError {
             Self::Config(error) => error.fmt(f),
             Self::NoRandomness(error) => write!(
                 f,
-                "no network: the processor has no RDRAND, and of an entropy device: {error}"
+                "no network: the processor has no RDRAND, and the entropy device: {error}"
             ),
-            Self::Card(error) => write!(f, "no network: of a virtio network card: {error}"),
+            Self::Card(error) => write!(f, "no network: the network card: {error}"),
         }
     }
 }

@@ -25,6 +25,26 @@ pub fn build_image(name: &str, profile: Profile) -> Result<PathBuf> {
     image.with_context(|| format!("cargo built no image of {name}"))
 }
 
+/// Builds the package in `directory`, which has one kernel program and brings
+/// its own configuration of cargo, and returns the path of its image.
+///
+/// # Errors
+///
+/// [`Usage`](crate::Usage) if there is no compiler for it; otherwise if it does
+/// not build, or is not one program.
+pub fn build_image_in(directory: &Path, profile: Profile) -> Result<PathBuf> {
+    let mut command = Toolchain::detect()?.cargo_build();
+    command.current_dir(directory).args(profile.flag());
+    match <[_; 1]>::try_from(images_of(command)?) {
+        Ok([image]) => Ok(image),
+        Err(images) => bail!(
+            "{} makes {} programs; name the image of one",
+            directory.display(),
+            images.len()
+        ),
+    }
+}
+
 /// Builds kernel programs with one call of cargo and returns the paths of
 /// their images, in no particular order.
 ///
@@ -39,14 +59,19 @@ pub fn build_images(
     let mut command = Toolchain::detect()?.cargo_build();
     command
         .current_dir(workspace::root())
-        .arg("--message-format=json-render-diagnostics")
         .arg("--target-dir")
         .arg(workspace.target_dir().join("kernel"))
         .args(profile.flag());
     for program in programs {
         command.args(["--package", &program.package, "--bin", &program.name]);
     }
+    images_of(command)
+}
+
+/// Runs `cargo build` and returns the images that it made.
+fn images_of(mut command: Command) -> Result<Vec<PathBuf>> {
     let mut cargo = command
+        .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -73,8 +73,8 @@ Exit status:
 /// The options of `cargo xtask run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A program of this workspace, such as `httpd`, or the path of a kernel
-    /// image, if it contains a `/`
+    /// A program of this workspace, such as `httpd`; with a `/` in it, the
+    /// path of a package of your own, which is built, or of a kernel image
     pub program: String,
     /// QEMU's machine; microvm is not supported yet
     #[arg(long, value_enum, default_value_t)]
@@ -82,9 +82,9 @@ pub struct RunArgs {
     /// QEMU's processor model
     #[arg(long, value_name = "MODEL", default_value = "max")]
     pub cpu: String,
-    /// The guest's memory in MiB
+    /// The guest's memory in MiB; an image starts at the second one
     #[arg(long, value_name = "MIB", default_value_t = Options::default().memory_mib,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = clap::value_parser!(u32).range(2..))]
     pub mem: u32,
     /// What runs the guest's code; auto is kvm where the processor has vmx or
     /// svm and /dev/kvm is usable, else tcg

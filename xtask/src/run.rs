@@ -65,16 +65,19 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     boot(&options, &image, args.timeout)
 }
 
-/// The image of the program, built if it is one of ours.
+/// The image of the program, built unless it is an image already.
 fn image(args: &RunArgs) -> Result<PathBuf> {
     if !args.program.contains('/') {
         return cargo::build_image(&args.program, args.profile());
     }
     let path = PathBuf::from(&args.program);
-    if path.is_file() {
+    if path.join("Cargo.toml").is_file() {
+        cargo::build_image_in(&path, args.profile())
+    } else if path.is_file() {
         Ok(path)
     } else {
-        Err(Usage::new(format!("no image {}", path.display())).into())
+        let path = path.display();
+        Err(Usage::new(format!("{path} is neither an image nor a package")).into())
     }
 }
 

@@ -59,7 +59,7 @@ impl Toolchain {
         let linker = match rustup_linker() {
             Some(linker) => linker,
             None => {
-                packages::ensure(&[packages::LLD])?;
+                packages::ensure(&[packages::LLD]).map_err(name_rustup)?;
                 packages::LLD.program.into()
             }
         };
