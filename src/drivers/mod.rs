@@ -6,6 +6,7 @@
 pub mod console;
 mod dma;
 pub mod pci;
+mod ring;
 pub mod virtio_net;
 pub mod virtio_rng;
 
