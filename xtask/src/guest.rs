@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::io::FdFlags;
 use rustix::process::Signal;
 
+use crate::backlog;
 use crate::monitor::Monitor;
 use crate::packages;
 use crate::qemu::Options;
@@ -29,6 +30,8 @@ pub struct Guest {
     qemu: Child,
     output: Receiver<Vec<u8>>,
     monitor: Monitor,
+    /// Whether the forwarded ports have their longer queue.
+    queues_lengthened: bool,
     lines: Vec<String>,
     /// How many of them `wait_for_line` has looked at.
     looked_at: usize,
@@ -108,6 +111,7 @@ impl Guest {
             qemu,
             output: read_in_background(stdout),
             monitor: Monitor::new(ours)?,
+            queues_lengthened: false,
             lines: Vec::new(),
             looked_at: 0,
             partial: Vec::new(),
@@ -117,9 +121,24 @@ impl Guest {
     /// The next console output, as raw bytes.
     pub fn next_output(&mut self, timeout: Duration) -> Output {
         match self.output.recv_timeout(timeout) {
-            Ok(bytes) => Output::Bytes(bytes),
+            Ok(bytes) => {
+                self.lengthen_queues();
+                Output::Bytes(bytes)
+            }
             Err(RecvTimeoutError::Timeout) => Output::Quiet,
             Err(RecvTimeoutError::Disconnected) => Output::Ended,
+        }
+    }
+
+    /// Lengthens the forwarded ports' queues, once QEMU has opened them: it has
+    /// when the guest runs.
+    fn lengthen_queues(&mut self) {
+        if self.queues_lengthened {
+            return;
+        }
+        self.queues_lengthened = true;
+        if let Err(error) = backlog::lengthen(&self.qemu) {
+            eprintln!("note: the forwarded ports keep QEMU's queue of one connection: {error}");
         }
     }
 

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod backlog;
 pub mod cargo;
 pub mod ci;
 pub mod cli;
