@@ -55,8 +55,8 @@ impl Core {
         // interrupts within one bound. It counts as overdue since then.
         let last_interrupt = Instant::from_nanos(self.deferred_at_ns.load(Relaxed));
         let deadline = oldest.max(last_interrupt) + self.bound();
-        let overdue = oldest < last_interrupt || deadline <= arch::now_on(self.id);
-        if kind == Kind::Ordinary && overdue {
+        let overdue = || oldest < last_interrupt || deadline <= arch::now_on(self.id);
+        if kind == Kind::Ordinary && overdue() {
             self.attention.set(OVERDUE);
         } else {
             let armed = arch::arm_by(self.id, Slot::Deferral, deadline);

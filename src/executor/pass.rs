@@ -125,6 +125,9 @@ impl Core {
         count: usize,
         last: u64,
     ) -> usize {
+        if consumer.is_done() {
+            return 0;
+        }
         let _in_task = self.attention.scope(IN_TASK);
         let mut polled = 0;
         while polled < count

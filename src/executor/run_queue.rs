@@ -263,6 +263,11 @@ impl Consumer<'_> {
         Some(unsafe { J::from_raw(raw) })
     }
 
+    /// Whether no job is left to take.
+    pub(crate) fn is_done(&self) -> bool {
+        self.queue.ready.load(Relaxed) == 0
+    }
+
     /// The number of the pass that found the first ready job.
     pub(crate) fn first_found_by<J: Job>(&self) -> Option<u64> {
         let raw = NonNull::new(self.queue.head.load(Relaxed))?;

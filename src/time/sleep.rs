@@ -36,8 +36,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// Polling it before its deadline panics on a core where the
-/// [runtime](crate::runtime::init) was not initialised.
+/// Polling it before its deadline panics on a core where the runtime was not
+/// initialised.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
