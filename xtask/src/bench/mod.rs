@@ -7,10 +7,14 @@
 mod bed;
 mod boot;
 mod httpd;
+mod machine;
+mod page;
+mod plot;
 mod probe;
 mod record;
 mod rounds;
 mod system;
+mod table;
 mod wrk;
 
 use std::fs;
@@ -101,9 +105,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     for file in [Some(default.as_path()), args.json.as_deref()] {
         write_records(file, &outcome.records)?;
     }
+    let index = directory.join("index.html");
+    fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
     for failure in &outcome.failures {
         eprintln!("error: {failure}");
     }
+    println!("{}", index.display());
     Ok(if outcome.failures.is_empty() {
         ExitCode::SUCCESS
     } else {
