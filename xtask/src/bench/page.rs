@@ -38,7 +38,8 @@ pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
     for bench in &benches {
         let mut parts = Vec::new();
         for table in tables.iter().filter(|table| table.bench == *bench) {
-            parts.push((html_table(table), plot::draw(table)?));
+            let plot = table.is_worth_a_plot().then(|| plot::draw(table));
+            parts.push((html_table(table), plot.transpose()?));
         }
         sections.push((*bench, parts));
     }
@@ -61,7 +62,7 @@ pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
                     h2 id=(bench) { (bench) }
                     @for (table, plot) in parts {
                         (table)
-                        figure { (PreEscaped(plot)) }
+                        @if let Some(plot) = plot { figure { (PreEscaped(plot)) } }
                     }
                 }
             }

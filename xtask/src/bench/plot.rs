@@ -48,7 +48,7 @@ pub fn draw(table: &Table<'_>) -> Result<String> {
         .map(|row| band_height(row.records.len()))
         .collect();
     let legend = LINE_HEIGHT * table.systems.len() as u32;
-    let height = bands.iter().sum::<u32>() + legend + 4 * MARGIN + 2 * LINE_HEIGHT;
+    let height = bands.iter().sum::<u32>() + legend + 4 * MARGIN + LINE_HEIGHT;
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();

@@ -75,6 +75,15 @@ impl<'a> Table<'a> {
         self.rows[row].records[column] = Some(record);
     }
 
+    /// Whether there is something to see: not if all is zero, such as errors.
+    pub fn is_worth_a_plot(&self) -> bool {
+        let mut records = self
+            .rows
+            .iter()
+            .flat_map(|row| row.records.iter().flatten());
+        records.any(|record| record.max > 0.0)
+    }
+
     /// The systems that the first is compared with.
     pub fn others(&self) -> &[&'a str] {
         self.systems.get(1..).unwrap_or_default()
