@@ -12,6 +12,7 @@ mod page;
 mod plot;
 mod probe;
 mod record;
+mod results;
 mod rounds;
 mod system;
 mod table;
@@ -26,7 +27,7 @@ use clap::{Args, ValueEnum};
 
 use self::bed::{Bed, WireKind};
 use self::probe::{Effort, Group};
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// The options of `cargo xtask bench`.
 #[derive(Debug, Args)]
@@ -43,6 +44,9 @@ pub struct BenchArgs {
     /// Write the figures to FILE, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Put the figures into benches/RESULTS.md
+    #[arg(long, conflicts_with = "quick")]
+    pub record: bool,
 }
 
 /// What can be measured.
@@ -107,6 +111,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     let index = directory.join("index.html");
     fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
+    if args.record {
+        let file = workspace::root().join("benches/RESULTS.md");
+        results::record(&file, &outcome.records, effort.name())?;
+    }
     for failure in &outcome.failures {
         eprintln!("error: {failure}");
     }

@@ -1,6 +1,4 @@
-//! The page with every table and plot, and the tables as Markdown.
-
-use std::fmt::Write;
+//! The page with every table and plot.
 
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -20,7 +18,7 @@ nav a { margin-right: 1rem }
 ";
 
 /// How to read the figures.
-const METHOD: &str = "Systems were measured in turn, round by round; a figure is the median of the \
+pub const METHOD: &str = "Systems were measured in turn, round by round; a figure is the median of the \
 rounds, with the smallest and the largest in parentheses. The columns “÷” are firstpoll's median (or \
 that of the first column) divided by the other's: such ratios of one run count; absolute times are \
 for context.";
@@ -91,48 +89,7 @@ fn html_table(table: &Table<'_>) -> Markup {
     }
 }
 
-/// The tables, in Markdown.
-pub fn markdown(records: &[Record]) -> String {
-    let mut text = String::from("# Figures\n\n");
-    text.push_str("Written by `cargo xtask bench --record`. ");
-    text.push_str(METHOD);
-    text.push_str("\n\n|   |   |\n|---|---|\n");
-    for (name, value) in machine::description() {
-        let _ = writeln!(text, "| {name} | {value} |");
-    }
-    let mut bench = "";
-    for table in table::tables(records) {
-        if table.bench != bench {
-            bench = table.bench;
-            let _ = writeln!(text, "\n## {bench}");
-        }
-        let _ = writeln!(text, "\n### {}, {}\n", table.metric, table.unit);
-        let systems = table.systems.iter().map(|&system| system.to_owned());
-        let others = table.others().iter().map(|other| format!("÷ {other}"));
-        let head: Vec<String> = std::iter::once("case".to_owned())
-            .chain(systems)
-            .chain(others)
-            .collect();
-        markdown_row(&mut text, &head);
-        markdown_row(&mut text, &vec!["---".to_owned(); head.len()]);
-        for row in &table.rows {
-            let records = row.records.iter().map(|record| cell(*record));
-            let ratios = row.ratios().into_iter().map(ratio_cell);
-            let cells: Vec<String> = std::iter::once(row.case.to_owned())
-                .chain(records)
-                .chain(ratios)
-                .collect();
-            markdown_row(&mut text, &cells);
-        }
-    }
-    text
-}
-
-fn markdown_row(text: &mut String, cells: &[String]) {
-    let _ = writeln!(text, "| {} |", cells.join(" | "));
-}
-
-fn ratio_cell(ratio: Option<f64>) -> String {
+pub fn ratio_cell(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "–".to_owned(), number)
 }
 
@@ -167,13 +124,6 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
-        let text = markdown(&records);
-        let row = "| 1 <connection> | 9,000 (8,100 – 9,900) | 3,000 (2,700 – 3,300) | 3.00 |";
-        assert!(text.contains(row), "{text}");
-        assert!(
-            text.contains("| 90,000 (81,000 – 99,000) | – | – |"),
-            "{text}"
-        );
         Ok(())
     }
 }
