@@ -25,21 +25,21 @@ const MACHINES: [(Machine, &str); 2] = [(Machine::Q35, "q35"), (Machine::Pc, "pc
 ///
 /// If a system does not build.
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
-    let exit = System::program("firstpoll, exit only", "exit", "")?;
+    let exit = System::program("exit only", "exit", "")?;
     let servers = vec![System::program("firstpoll", "httpd", "")?];
     let mut groups = Vec::new();
     for wire in setup.bed.wires() {
         let mut probes = Vec::new();
-        if groups.is_empty() {
-            // No network has a part in it.
-            probes.extend(MACHINES.map(|machine| exit_probe(&exit, wire, machine)));
-        }
         for server in servers.clone() {
             probes.push(Probe {
                 system: server.name.clone(),
                 takes: server.boot_takes(),
                 measure: Box::new(move || first_answer(&server, wire)),
             });
+        }
+        if groups.is_empty() {
+            // No network has a part in it.
+            probes.extend(MACHINES.map(|machine| exit_probe(&exit, wire, machine)));
         }
         groups.push(Group {
             bench: "boot",

@@ -7,10 +7,15 @@
 mod bed;
 mod boot;
 mod httpd;
+mod machine;
+mod page;
+mod plot;
 mod probe;
 mod record;
+mod results;
 mod rounds;
 mod system;
+mod table;
 mod wrk;
 
 use std::fs;
@@ -22,7 +27,7 @@ use clap::{Args, ValueEnum};
 
 use self::bed::{Bed, WireKind};
 use self::probe::{Effort, Group};
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// The options of `cargo xtask bench`.
 #[derive(Debug, Args)]
@@ -39,6 +44,9 @@ pub struct BenchArgs {
     /// Write the figures to FILE, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Put the figures into benches/RESULTS.md
+    #[arg(long, conflicts_with = "quick")]
+    pub record: bool,
 }
 
 /// What can be measured.
@@ -101,9 +109,16 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     for file in [Some(default.as_path()), args.json.as_deref()] {
         write_records(file, &outcome.records)?;
     }
+    let index = directory.join("index.html");
+    fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
+    if args.record {
+        let file = workspace::root().join("benches/RESULTS.md");
+        results::record(&file, &outcome.records, effort.name())?;
+    }
     for failure in &outcome.failures {
         eprintln!("error: {failure}");
     }
+    println!("{}", index.display());
     Ok(if outcome.failures.is_empty() {
         ExitCode::SUCCESS
     } else {

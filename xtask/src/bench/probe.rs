@@ -85,6 +85,14 @@ impl Effort {
         }
     }
 
+    /// What it is, for readers of the figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "Five rounds",
+            Self::Quick => "One short round",
+        }
+    }
+
     /// One of two, for a suite's own durations.
     pub fn pick<T>(self, full: T, quick: T) -> T {
         match self {
