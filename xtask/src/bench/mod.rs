@@ -16,6 +16,7 @@ mod probe;
 mod record;
 mod results;
 mod rounds;
+mod seed;
 mod system;
 mod table;
 mod wrk;
@@ -65,6 +66,8 @@ pub enum Suite {
     Boot,
     /// What the kernel's operations cost, in instructions
     Guest,
+    /// The future first beside the tasks first
+    Seed,
     /// All of these
     All,
 }
@@ -78,13 +81,14 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 3] = [Self::Guest, Self::Boot, Self::Httpd];
+    const ORDER: [Self; 4] = [Self::Guest, Self::Boot, Self::Httpd, Self::Seed];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
+            Self::Seed => seed::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
