@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use netbench_host::{Client, Flight, Plan, reflect, serve};
-use netbench_protocol::{DEFAULT_PORT, MESSAGE_SIZES};
+use netbench_protocol::MESSAGE_SIZES;
 
 /// The network benchmarks' other end.
 #[derive(Debug, Parser)]
@@ -16,7 +16,7 @@ enum Verb {
     /// Serve the TCP tests on this machine.
     Serve {
         /// The TCP port to listen on.
-        #[arg(long, default_value_t = DEFAULT_PORT)]
+        #[arg(long, default_value_t = 9978)]
         port: u16,
     },
     /// Measure a server by all TCP tests.

@@ -47,6 +47,3 @@ pub const ACK: u8 = 6;
 
 /// Ends a [`Test::Source`]. Any byte does.
 pub const STOP: u8 = 4;
-
-/// Where a server listens unless it is told otherwise.
-pub const DEFAULT_PORT: u16 = 9978;
