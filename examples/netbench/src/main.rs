@@ -81,14 +81,16 @@ async fn serve_all(stack: Stack, port: u16) -> Result<Infallible, Error> {
     }
 }
 
+/// Returns only if there is no card.
 fn reflect(options: Options) -> Result<Infallible, drivers::Error> {
-    let card = virtio_net::probe()?;
-    let endpoint = Endpoint {
-        mac: card.mac(),
-        address: options.address,
-        port: options.port,
-    };
-    let reflector = Reflector::new(card, endpoint);
-    println!("listening on port {}", options.port);
-    Ok(block_on(reflector))
+    virtio_net::probe().map(|card| {
+        let endpoint = Endpoint {
+            mac: card.mac(),
+            address: options.address,
+            port: options.port,
+        };
+        let reflector = Reflector::new(card, endpoint);
+        println!("listening on port {}", options.port);
+        block_on(reflector)
+    })
 }
