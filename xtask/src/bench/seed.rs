@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use netbench_host::{Client, Measured, Plan};
 
 use super::Setup;
 use super::bed::{Wire, WireKind};
@@ -16,14 +17,14 @@ use super::wrk::Load;
 /// The orders, and what the program calls them.
 const ORDERS: [(&str, &str); 2] = [("new order", "new"), ("old order", "old")];
 
-/// A server and its load.
+/// A server of HTTP and its load.
 struct Shape {
     case: &'static str,
     append: &'static str,
     connections: u32,
 }
 
-const SHAPES: [Shape; 4] = [
+const HTTP: [Shape; 4] = [
     Shape {
         case: "a task per connection",
         append: "shape=tasks",
@@ -63,34 +64,70 @@ const FRAMES: &str = "network.frames_received";
 /// If the program does not build.
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
     let load = Load::of(setup.effort);
+    let plan = Plan {
+        warm_up: Duration::from_millis(500),
+        measured: Duration::from_secs(setup.effort.pick(2, 1)),
+    };
     let wires = setup.bed.wires();
     // The order shows best where the network costs least.
     let is_tap = |wire: &&Wire| wire.kind() == WireKind::Tap;
     let wire = wires.iter().find(is_tap).or(wires.first());
     let wire = wire.context("no network to measure on")?;
     let mut groups = Vec::new();
-    for shape in &SHAPES {
-        let mut probes = Vec::new();
-        for (name, order) in ORDERS {
-            let append = format!("order={order} {}", shape.append);
-            let system = System::program(name, "seed", &append)?;
-            probes.push(Probe {
-                system: name.to_owned(),
-                takes: load.takes() + system.boot_takes(),
-                measure: Box::new(move || measure(&system, wire, shape, load)),
-            });
-        }
-        groups.push(Group {
-            bench: "seed",
-            name: shape.case.to_owned(),
-            probes,
-            repeatable: false,
-        });
+    for shape in &HTTP {
+        groups.push(group(shape.case, shape.append, load.takes(), |system| {
+            Box::new(move || requests(&system, wire, shape, load))
+        })?);
     }
+    let takes = 2 * (plan.warm_up + plan.measured);
+    groups.push(group("bandwidth", "shape=bulk", takes, |system| {
+        Box::new(move || bandwidth(&system, wire, plan))
+    })?);
     Ok(groups)
 }
 
-fn measure(system: &System, wire: &Wire, shape: &Shape, load: Load) -> Result<Vec<Sample>> {
+type Measure<'a> = Box<dyn FnMut() -> Result<Vec<Sample>> + 'a>;
+
+/// Both orders of one shape.
+fn group<'a>(
+    name: &str,
+    append: &str,
+    takes: Duration,
+    measure: impl Fn(System) -> Measure<'a>,
+) -> Result<Group<'a>> {
+    let probe = |(name, order): (&str, &str)| {
+        let system = System::program(name, "seed", &format!("order={order} {append}"))?;
+        Ok(Probe {
+            system: name.to_owned(),
+            takes: takes + system.boot_takes(),
+            measure: measure(system),
+        })
+    };
+    Ok(Group {
+        bench: "seed",
+        name: name.to_owned(),
+        probes: ORDERS.into_iter().map(probe).collect::<Result<_>>()?,
+        repeatable: false,
+    })
+}
+
+/// Both ways, one after the other.
+fn bandwidth(system: &System, wire: &Wire, plan: Plan) -> Result<Vec<Sample>> {
+    wire.measure(|| {
+        let booted = system.boot(wire)?;
+        // What the guest's processor time is makes no difference here.
+        let mut cpu = || Ok(Duration::ZERO);
+        let sent = Client::connect(booted.address)?.send(plan, &mut cpu)?;
+        let received = Client::connect(booted.address)?.receive(plan, &mut cpu)?;
+        let ways = [("host to guest", sent), ("guest to host", received)];
+        let sample = |(case, measured): (&str, Measured)| {
+            Sample::new(case, "bandwidth", "Mbit/s", measured.mbit_per_second())
+        };
+        Ok(ways.map(sample).into())
+    })
+}
+
+fn requests(system: &System, wire: &Wire, shape: &Shape, load: Load) -> Result<Vec<Sample>> {
     wire.measure(|| {
         let booted = system.boot(wire)?;
         let before = Counters::read(booted.address)?;

@@ -7,6 +7,8 @@
 //!   inside one future, and each operation of a socket is a `block_on`, as
 //!   where operations are calls of a kernel.
 //! - `shape=blocking`: httpd as it is with `mode=blocking`.
+//! - `shape=bulk`: netbench's streams, one after the other, each read and write
+//!   a `block_on`.
 //!
 //! `background=one_set` adds a task that is always ready: it polls a network
 //! stack that has 128 idle connections in one set, and then wakes itself.
@@ -20,6 +22,7 @@ extern crate alloc;
 mod order;
 
 mod background;
+mod bulk;
 
 mod syscalls;
 
@@ -27,7 +30,7 @@ use alloc::boxed::Box;
 use core::error;
 
 use firstpoll::net::{Buffers, ListenerOptions, TcpListener, TcpStream};
-use firstpoll::runtime::Runtime;
+use firstpoll::runtime::{Args, Runtime};
 use firstpoll::time::Duration;
 use firstpoll::{println, spawn};
 use httpd::{BlockOn, Counters, ReadyFirst, Session, serve, serve_blocking};
@@ -43,6 +46,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SMALL: Buffers = Buffers {
     receive_bytes: 4 << 10,
     send_bytes: 4 << 10,
+};
+
+/// As netbench has them.
+const LARGE: Buffers = Buffers {
+    receive_bytes: 256 << 10,
+    send_bytes: 256 << 10,
 };
 
 /// The order that firstpoll turns round.
@@ -73,13 +82,14 @@ fn run(
         Some("tasks") => tasks,
         Some("syscalls") => syscalls::serve_all,
         Some("blocking") => blocking,
+        Some("bulk") => bulk::serve_all,
 
-        _ => return Err("shape= is tasks, syscalls or blocking".into()),
+        _ => return Err("shape= is tasks, syscalls, blocking or bulk".into()),
     };
     let stack = runtime.network()?;
     executor.block_on(stack.wait_configured())?;
     let options = ListenerOptions {
-        buffers: SMALL,
+        buffers: buffers(args),
         ..ListenerOptions::default()
     };
     let listener = TcpListener::bind_with(stack, PORT, options)?;
@@ -90,6 +100,13 @@ fn run(
     }
     println!("listening on port {PORT}");
     serve(executor, &listener, Counters::new(stack))
+}
+
+fn buffers(args: Args) -> Buffers {
+    match args.get("shape") {
+        Some("bulk") => LARGE,
+        _ => SMALL,
+    }
 }
 
 fn accept(executor: impl BlockOn, listener: &TcpListener) -> TcpStream {
