@@ -8,10 +8,12 @@ mod bed;
 mod boot;
 mod httpd;
 mod machine;
+mod netbench;
 mod page;
 mod plot;
 mod probe;
 mod record;
+mod reflector;
 mod results;
 mod rounds;
 mod system;
@@ -54,6 +56,10 @@ pub struct BenchArgs {
 pub enum Suite {
     /// HTTP requests per second
     Httpd,
+    /// TCP bandwidth and latency, and messages of many sizes
+    Netbench,
+    /// Frames per second from the driver: the limit of the virtual network card
+    Reflector,
     /// The time from the start to the first answer
     Boot,
     /// All of these
@@ -69,11 +75,13 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 2] = [Self::Boot, Self::Httpd];
+    const ORDER: [Self; 4] = [Self::Boot, Self::Reflector, Self::Httpd, Self::Netbench];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
+            Self::Netbench => netbench::groups(setup),
+            Self::Reflector => reflector::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
