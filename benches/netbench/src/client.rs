@@ -12,7 +12,7 @@ use crate::distribution::Distribution;
 use crate::window::{Measured, Plan, Window};
 
 /// The size of a write of the bandwidth tests.
-pub const BLOCK_BYTES: usize = MAX_BLOCK_BYTES as usize;
+const BLOCK_BYTES: usize = MAX_BLOCK_BYTES as usize;
 
 /// How long the server may stay silent, or take nothing.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -69,7 +69,7 @@ impl Amount {
 ///
 /// If a system does not build.
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
-    let systems = vec![System::program("firstpoll", "netbench", "")?];
+    let systems = [System::program("firstpoll", "netbench", "")?];
     let mut groups = Vec::new();
     for wire in setup.bed.wires() {
         let amount = Amount::of(setup.effort, wire.kind());
@@ -109,8 +109,18 @@ fn over_the_wire(booted: &Booted, wire: &str, amount: Amount) -> Result<Vec<Samp
     let to = Client::connect(address)?.send(amount.bandwidth, &mut server_cpu)?;
     let from = Client::connect(address)?.receive(amount.bandwidth, &mut server_cpu)?;
     let mut samples = Vec::new();
-    samples.extend(bandwidth(format!("{wire}, to the guest"), to));
-    samples.extend(bandwidth(format!("{wire}, from the guest"), from));
+    for (metric, direction, measured) in [
+        ("bandwidth to guest", "to the guest", to),
+        ("bandwidth from guest", "from the guest", from),
+    ] {
+        samples.push(Sample::new(
+            wire,
+            metric,
+            "Mbit/s",
+            measured.mbit_per_second(),
+        ));
+        samples.extend(cpu(format!("{wire}, {direction}"), measured));
+    }
 
     let mut client = Client::connect(address)?;
     let round_trips = client.round_trips(amount.round_trips)?;
@@ -146,13 +156,12 @@ fn between_tasks(booted: &Booted, amount: Amount) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-fn bandwidth(case: String, measured: Measured) -> [Sample; 3] {
+/// The processor time of both ends, as a share of one processor.
+fn cpu(case: String, measured: Measured) -> [Sample; 2] {
     let share = |cpu: Duration| 100.0 * cpu.as_secs_f64() / measured.elapsed.as_secs_f64();
-    let (client, server) = (share(measured.client_cpu), share(measured.server_cpu));
     [
-        Sample::new(&*case, "bandwidth", "Mbit/s", measured.mbit_per_second()),
-        Sample::new(&*case, "CPU of the client", "%", client),
-        Sample::new(case, "CPU of QEMU", "%", server),
+        Sample::new(&*case, "cpu guest", "%", share(measured.server_cpu)),
+        Sample::new(case, "cpu host", "%", share(measured.client_cpu)),
     ]
 }
 
@@ -175,4 +184,19 @@ fn times(case: String, distribution: Distribution, metrics: [&'static str; 4]) -
 
 fn rate(case: String, messages: Messages) -> Sample {
     Sample::new(case, "messages", "messages/s", messages.per_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rounds_of_two_systems_take_less_than_14_minutes() {
+        for (effort, most_seconds) in [(Effort::Full, 14 * 60), (Effort::Quick, 60)] {
+            let wires = [WireKind::User, WireKind::Tap].map(|kind| Amount::of(effort, kind));
+            let round = wires[0].takes() + wires[0].tasks_take() + wires[1].takes();
+            let all = round * 2 * effort.rounds() as u32;
+            assert!(all < Duration::from_secs(most_seconds), "{all:?}");
+        }
+    }
 }
