@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use netbench_host::{Client, Distribution, Measured, Messages, Plan};
-use netbench_protocol::MESSAGE_SIZES;
+use netbench_protocol::{FULL_SPEED, MESSAGE_SIZES, PACE};
 
 use super::Setup;
 use super::bed::WireKind;
 use super::probe::{Effort, Group, Probe, Sample};
 use super::system::{Booted, System};
-
-/// The pause between two messages whose latency is measured.
-const PACE: Duration = Duration::from_millis(5);
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +55,7 @@ impl Amount {
 
     /// About how long [`between_tasks`] takes.
     fn tasks_take(self) -> Duration {
-        let full_speed = Duration::from_millis(210);
-        (PACE * self.samples as u32 + full_speed) * MESSAGE_SIZES.len() as u32
+        (PACE * self.samples as u32 + FULL_SPEED) * MESSAGE_SIZES.len() as u32
     }
 }
 
