@@ -7,6 +7,7 @@
 mod bed;
 mod boot;
 mod httpd;
+mod linux;
 mod machine;
 mod page;
 mod plot;
@@ -26,6 +27,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::bed::{Bed, WireKind};
+use self::linux::Linux;
 use self::probe::{Effort, Group};
 use crate::workspace::{self, Workspace};
 
@@ -41,6 +43,9 @@ pub struct BenchArgs {
     /// The networks to measure on; a tap needs root
     #[arg(long, value_enum, value_delimiter = ',', default_value = "user,tap")]
     pub net: Vec<WireKind>,
+    /// Measure this system beside firstpoll
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    pub versus: Option<Versus>,
     /// Write the figures to FILE, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -60,10 +65,19 @@ pub enum Suite {
     All,
 }
 
+/// Another system to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Versus {
+    /// A Linux guest with Debian's kernel
+    Linux,
+}
+
 /// What the suites measure with.
 #[derive(Debug)]
 struct Setup {
     effort: Effort,
+    /// The Linux guest, if it is asked for.
+    linux: Option<Linux>,
     bed: Bed,
 }
 
@@ -92,8 +106,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     } else {
         Effort::Full
     };
+    let linux = match args.versus {
+        Some(Versus::Linux) => Some(Linux::prepare()?),
+        None => None,
+    };
     let setup = Setup {
         effort,
+        linux,
         bed: Bed::open(&args.net)?,
     };
     let wanted = |suite: &Suite| args.suites.contains(suite) || args.suites.contains(&Suite::All);
