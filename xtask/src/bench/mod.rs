@@ -9,6 +9,7 @@ mod boot;
 pub mod check;
 mod guest;
 mod httpd;
+mod linux;
 mod machine;
 mod netbench;
 mod page;
@@ -31,6 +32,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::bed::{Bed, WireKind};
+use self::linux::Linux;
 use self::probe::{Effort, Group};
 use crate::workspace::{self, Workspace};
 
@@ -46,6 +48,9 @@ pub struct BenchArgs {
     /// The networks to measure on; a tap needs root
     #[arg(long, value_enum, value_delimiter = ',', default_value = "user,tap")]
     pub net: Vec<WireKind>,
+    /// Measure this system beside firstpoll
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    pub versus: Option<Versus>,
     /// Write the figures to FILE, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -78,10 +83,19 @@ pub enum Suite {
     All,
 }
 
+/// Another system to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Versus {
+    /// A Linux guest with Debian's kernel
+    Linux,
+}
+
 /// What the suites measure with.
 #[derive(Debug)]
 struct Setup {
     effort: Effort,
+    /// The Linux guest, if it is asked for.
+    linux: Option<Linux>,
     bed: Bed,
 }
 
@@ -124,8 +138,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     } else {
         Effort::Full
     };
+    let linux = match args.versus {
+        Some(Versus::Linux) => Some(Linux::prepare()?),
+        None => None,
+    };
     let setup = Setup {
         effort,
+        linux,
         bed: Bed::open(&args.net)?,
     };
     let wanted = |suite: &Suite| args.suites.contains(suite) || args.suites.contains(&Suite::All);
