@@ -20,12 +20,13 @@ mod reflector;
 mod results;
 mod rounds;
 mod seed;
+mod shares;
 mod system;
 mod table;
 mod wrk;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -133,6 +134,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.check {
         return check::run();
     }
+    if let Some(file) = &args.json {
+        // Better now than after an hour.
+        record::write(file, &[])?;
+    }
     let effort = if args.quick {
         Effort::Quick
     } else {
@@ -152,13 +157,15 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     for suite in Suite::ORDER.into_iter().filter(wanted) {
         groups.extend(suite.groups(&setup)?);
     }
-    let outcome = rounds::run(&mut groups, effort);
+    let mut outcome = rounds::run(&mut groups, effort);
+    let shares = shares::of_the_reflector(&outcome.records);
+    outcome.records.extend(shares);
 
     let directory = Workspace::load()?.target_dir().join("bench");
     fs::create_dir_all(&directory)?;
-    let default = directory.join("records.json");
-    for file in [Some(default.as_path()), args.json.as_deref()] {
-        write_records(file, &outcome.records)?;
+    record::write(&directory.join("records.json"), &outcome.records)?;
+    if let Some(file) = &args.json {
+        record::write(file, &outcome.records)?;
     }
     let index = directory.join("index.html");
     fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
@@ -176,11 +183,4 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn write_records(file: Option<&Path>, records: &[record::Record]) -> Result<()> {
-    match file {
-        Some(file) => record::write(file, records),
-        None => Ok(()),
-    }
 }
