@@ -11,12 +11,15 @@ mod guest;
 mod httpd;
 mod linux;
 mod machine;
+mod netbench;
 mod page;
 mod plot;
 mod probe;
 mod record;
+mod reflector;
 mod results;
 mod rounds;
+mod seed;
 mod system;
 mod table;
 mod wrk;
@@ -66,10 +69,16 @@ pub struct BenchArgs {
 pub enum Suite {
     /// HTTP requests per second
     Httpd,
+    /// TCP bandwidth and latency, and messages of many sizes
+    Netbench,
+    /// Frames per second from the driver: the limit of the virtual network card
+    Reflector,
     /// The time from the start to the first answer
     Boot,
     /// What the kernel's operations cost, in instructions
     Guest,
+    /// The future first beside the tasks first
+    Seed,
     /// All of these
     All,
 }
@@ -92,13 +101,23 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 3] = [Self::Guest, Self::Boot, Self::Httpd];
+    const ORDER: [Self; 6] = [
+        Self::Guest,
+        Self::Boot,
+        Self::Reflector,
+        Self::Httpd,
+        Self::Netbench,
+        Self::Seed,
+    ];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
+            Self::Netbench => netbench::groups(setup),
+            Self::Reflector => reflector::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
+            Self::Seed => seed::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
