@@ -20,8 +20,8 @@ use super::system::System;
 use crate::cargo;
 use crate::workspace::Workspace;
 
-/// The package of the static programs.
-const PEERS: &str = "firstpoll-bench-peers";
+/// The packages of the static programs.
+const PROGRAMS: [&str; 2] = ["firstpoll-bench-peers", "netbench-host"];
 
 /// The modules of the machine's devices.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_net", "virtio_rng"];
@@ -43,6 +43,8 @@ pub enum Server {
     Axum,
     /// HTTP, by the leanest responder.
     Epoll,
+    /// The TCP tests of netbench.
+    Netbench,
 }
 
 /// Whether the kernel guards against the processor's known weaknesses.
@@ -66,7 +68,7 @@ impl Linux {
         let workspace = Workspace::load()?;
         let directory = workspace.target_dir().join("linux");
         let package = Package::fetch(&directory)?;
-        let programs = cargo::build_static(&workspace, &[PEERS])?;
+        let programs = cargo::build_static(&workspace, &PROGRAMS)?;
         let archive = pack(&package, &programs)?;
         let initrd = directory.join("initramfs.cpio");
         write_if_changed(&initrd, &archive)?;
@@ -90,6 +92,7 @@ impl Linux {
         let server = match server {
             Server::Axum => "axum",
             Server::Epoll => "epoll",
+            Server::Netbench => "netbench",
         };
         let (suffix, word) = match mitigations {
             Mitigations::Auto => ("", ""),
