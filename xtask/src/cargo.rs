@@ -68,7 +68,22 @@ pub fn build_images(
     images_of(command)
 }
 
-/// Runs `cargo build` and returns the images that it made.
+/// Builds the binaries and benchmarks of `package` for this machine, as a
+/// release, and returns their paths.
+///
+/// # Errors
+///
+/// If they do not build.
+pub fn build_benches(package: &str) -> Result<Vec<PathBuf>> {
+    let mut command = toolchain::cargo();
+    command
+        .current_dir(workspace::root())
+        .args(["build", "--release", "--bins", "--benches"])
+        .args(["--package", package]);
+    images_of(command)
+}
+
+/// Runs `cargo build` and returns the programs that it made.
 fn images_of(mut command: Command) -> Result<Vec<PathBuf>> {
     let mut cargo = command
         .arg("--message-format=json-render-diagnostics")
@@ -87,7 +102,7 @@ fn images_of(mut command: Command) -> Result<Vec<PathBuf>> {
     }
     ensure!(
         cargo.wait()?.success(),
-        "the kernel programs do not build (see above)"
+        "the programs do not build (see above)"
     );
     Ok(images)
 }

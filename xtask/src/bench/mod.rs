@@ -10,6 +10,7 @@ pub mod check;
 mod guest;
 mod httpd;
 mod machine;
+mod micro;
 mod page;
 mod plot;
 mod probe;
@@ -65,6 +66,8 @@ pub enum Suite {
     Boot,
     /// What the kernel's operations cost, in instructions
     Guest,
+    /// The executor on the host beside others, by time and by instructions
+    Micro,
     /// All of these
     All,
 }
@@ -78,13 +81,14 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 3] = [Self::Guest, Self::Boot, Self::Httpd];
+    const ORDER: [Self; 4] = [Self::Micro, Self::Guest, Self::Boot, Self::Httpd];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
+            Self::Micro => micro::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
