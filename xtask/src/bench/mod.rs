@@ -11,6 +11,7 @@ mod guest;
 mod httpd;
 mod linux;
 mod machine;
+mod micro;
 mod netbench;
 mod page;
 mod plot;
@@ -80,6 +81,8 @@ pub enum Suite {
     Guest,
     /// The future first beside the tasks first
     Seed,
+    /// The executor on the host beside others, by time and by instructions
+    Micro,
     /// All of these
     All,
 }
@@ -102,7 +105,8 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 6] = [
+    const ORDER: [Self; 7] = [
+        Self::Micro,
         Self::Guest,
         Self::Boot,
         Self::Reflector,
@@ -119,6 +123,7 @@ impl Suite {
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
             Self::Seed => seed::groups(setup),
+            Self::Micro => micro::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
