@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::BenchArgs;
 use crate::cargo::Profile;
 use crate::qemu::{Accel, Forward, Machine, Net, Options};
 use crate::test::Ring;
@@ -40,6 +41,12 @@ pub enum Verb {
     /// does not build, or that has no test, counts as one failure; the others
     /// still run. The status is 1 on any failure.
     Test(TestArgs),
+    /// Measure, and write figures.
+    ///
+    /// Systems are measured in turn, five rounds of each, so that the machine's
+    /// drift meets all of them; ratios from one run count, absolute times are
+    /// for context. The figures go to `target/bench`.
+    Bench(BenchArgs),
     /// Run what CI runs: fmt, clippy, docs and test.
     ///
     /// Warnings are errors. Every step runs, whatever became of the others;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::io::FdFlags;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::backlog;
 use crate::monitor::Monitor;
@@ -201,6 +201,36 @@ impl Guest {
     /// QEMU's process id.
     pub fn id(&self) -> u32 {
         self.qemu.id()
+    }
+
+    /// The threads of QEMU that run the guest's processors.
+    ///
+    /// # Errors
+    ///
+    /// If QEMU has ended or does not answer.
+    pub fn processor_threads(&mut self) -> Result<Vec<Pid>> {
+        let processors = self.monitor.query("query-cpus-fast")?;
+        let processors = processors.as_array().context("QEMU lists no processors")?;
+        let threads = processors.iter().filter_map(|processor| {
+            let id = processor.get("thread-id")?.as_i64()?;
+            Pid::from_raw(i32::try_from(id).ok()?)
+        });
+        Ok(threads.collect())
+    }
+
+    /// The processor time that QEMU has used.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system does not tell.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
+        // The name, in parentheses, may contain anything.
+        let (_, fields) = stat.rsplit_once(')').context("a process without a name")?;
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks = ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+        // Linux reports hundredths of a second, whatever the kernel's own tick is.
+        Ok(Duration::from_millis(ticks * 10))
     }
 
     /// The core's registers, as QEMU's monitor shows them, but for those of

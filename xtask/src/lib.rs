@@ -19,6 +19,7 @@
 //! ```
 
 mod backlog;
+pub mod bench;
 pub mod cargo;
 pub mod ci;
 pub mod cli;

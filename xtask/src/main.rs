@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use xtask::cli::{Cli, Verb};
-use xtask::{Usage, ci, mutants, run, test};
+use xtask::{Usage, bench, ci, mutants, run, test};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let status = match cli.verb {
         Verb::Run(args) => run::run(&args),
         Verb::Test(args) => test::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Ci => ci::run(),
         Verb::Mutants(args) => mutants::run(&args),
     };

@@ -30,16 +30,27 @@ impl Monitor {
 
     /// What the human monitor says to `command`.
     pub(crate) fn human(&mut self, command: &str) -> Result<String> {
-        if !self.ready {
-            self.execute(json!({ "execute": "qmp_capabilities" }))?;
-            self.ready = true;
-        }
+        self.get_ready()?;
         let answer = self.execute(json!({
             "execute": "human-monitor-command",
             "arguments": { "command-line": command },
         }))?;
         let text = answer.as_str().context("QEMU's answer is no text")?;
         Ok(text.replace('\r', ""))
+    }
+
+    /// What `command`, which has no arguments, returns.
+    pub(crate) fn query(&mut self, command: &str) -> Result<Value> {
+        self.get_ready()?;
+        self.execute(json!({ "execute": command }))
+    }
+
+    fn get_ready(&mut self) -> Result<()> {
+        if !self.ready {
+            self.execute(json!({ "execute": "qmp_capabilities" }))?;
+            self.ready = true;
+        }
+        Ok(())
     }
 
     /// Sends one command and waits for its result.

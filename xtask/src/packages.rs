@@ -33,6 +33,11 @@ pub const CURL: Tool = Tool {
     program: "curl",
     package: "curl",
 };
+/// The tool that sets network interfaces up.
+pub const IP: Tool = Tool {
+    program: "ip",
+    package: "iproute2",
+};
 /// The linker, where rustup does not bring one.
 pub const LLD: Tool = Tool {
     program: "ld.lld",

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::packages;
 use crate::usage::Usage;
@@ -32,6 +34,8 @@ pub struct Options {
     pub accel: Accel,
     /// What the network card is connected to.
     pub net: Net,
+    /// The initial file system, for a kernel that has one.
+    pub initrd: Option<PathBuf>,
     /// The kernel command line.
     pub append: String,
     /// Where to record the network's traffic.
@@ -54,6 +58,7 @@ impl Default for Options {
             memory_mib: 256,
             accel: Accel::Tcg,
             net: Net::User(Vec::new()),
+            initrd: None,
             append: String::new(),
             pcap: None,
             gdb: false,
@@ -243,7 +248,7 @@ impl Options {
     pub fn check_host(&self) -> Result<(), Usage> {
         match &self.net {
             // QEMU as root would make one, which nobody has set up.
-            Net::Tap(interface) if !Path::new("/sys/class/net").join(interface).exists() => {
+            Net::Tap(interface) if !has_interface(interface) => {
                 Err(Usage::new(format!("there is no interface {interface}")))
             }
             Net::Unix(path) if !path.exists() => {
@@ -274,6 +279,9 @@ impl Options {
             pair("-icount", "shift=0,sleep=off".into());
         }
         pair("-kernel", image.into());
+        if let Some(initrd) = &self.initrd {
+            pair("-initrd", initrd.into());
+        }
         pair("-append", self.append.clone().into());
         pair("-chardev", "stdio,id=console,signal=off".into());
         pair("-serial", "chardev:console".into());
@@ -330,6 +338,12 @@ pub fn free_port(port: u16) -> Result<u16> {
         ))
     })?;
     Ok(listener.local_addr()?.port())
+}
+
+/// Whether the calling thread's network has `interface`.
+fn has_interface(interface: &str) -> bool {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    socket.is_ok_and(|socket| name_to_index(socket, interface).is_ok())
 }
 
 fn exit_device() -> String {

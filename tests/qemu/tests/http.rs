@@ -272,23 +272,12 @@ fn an_idle_server_lets_the_host_rest() -> Result<()> {
     let served = network::serve(Options::default())?;
     assert_eq!(Client::connect(served.address)?.get("/")?.status, 200);
     std::thread::sleep(SECOND);
-    let before = cpu_time(served.guest.id())?;
+    let before = served.guest.cpu_time()?;
     std::thread::sleep(10 * SECOND);
-    let used = cpu_time(served.guest.id())? - before;
+    let used = served.guest.cpu_time()? - before;
     println!("processor time of 10 idle seconds: {used:?}");
     assert!(used < Duration::from_millis(300), "{used:?}");
     Ok(())
-}
-
-/// The processor time that a process has used.
-fn cpu_time(process: u32) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in parentheses, may contain anything.
-    let (_, fields) = stat.rsplit_once(')').context("no name")?;
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks: u64 = ticks.map(|ticks| ticks.parse().unwrap_or(0)).sum();
-    // Linux reports hundredths of a second, whatever the kernel's own tick is.
-    Ok(Duration::from_millis(ticks * 10))
 }
 
 /// Case C1: connections one after another, each for one request.

@@ -1,0 +1,109 @@
+//! The time from the start of QEMU to the first answer.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Setup;
+use super::bed::Wire;
+use super::probe::{Group, Probe, Sample};
+use super::system::System;
+use crate::guest::{Ending, Guest};
+use crate::qemu::{Machine, Net, Options};
+
+/// How long a boot may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The machines that a kernel which only exits is booted on.
+const MACHINES: [(Machine, &str); 2] = [(Machine::Q35, "q35"), (Machine::Pc, "pc")];
+
+/// What is measured.
+///
+/// # Errors
+///
+/// If a system does not build.
+pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
+    let exit = System::program("exit only", "exit", "")?;
+    let servers = vec![System::program("firstpoll", "httpd", "")?];
+    let mut groups = Vec::new();
+    for wire in setup.bed.wires() {
+        let mut probes = Vec::new();
+        for server in servers.clone() {
+            probes.push(Probe {
+                system: server.name.clone(),
+                takes: server.boot_takes(),
+                measure: Box::new(move || first_answer(&server, wire)),
+            });
+        }
+        if groups.is_empty() {
+            // No network has a part in it.
+            probes.extend(MACHINES.map(|machine| exit_probe(&exit, wire, machine)));
+        }
+        groups.push(Group {
+            bench: "boot",
+            name: wire.name().to_owned(),
+            probes,
+            repeatable: false,
+        });
+    }
+    Ok(groups)
+}
+
+fn exit_probe<'a>(
+    system: &System,
+    wire: &'a Wire,
+    (machine, name): (Machine, &'static str),
+) -> Probe<'a> {
+    let system = system.clone();
+    Probe {
+        system: system.name.clone(),
+        takes: Duration::from_millis(200),
+        measure: Box::new(move || exit_only(&system, wire, machine, name)),
+    }
+}
+
+/// The floor: a kernel that does nothing but exit.
+fn exit_only(system: &System, wire: &Wire, machine: Machine, name: &str) -> Result<Vec<Sample>> {
+    let options = Options {
+        machine,
+        net: Net::None,
+        ..Options::default()
+    };
+    wire.measure(|| {
+        let start = Instant::now();
+        let mut guest = Guest::boot(&options, &system.image)?;
+        let ending = guest.wait(TIMEOUT)?;
+        let time = start.elapsed();
+        ensure!(
+            ending == Ending::Guest(0),
+            "the kernel ended with {ending:?}"
+        );
+        Ok(vec![ms(format!("{name}, exit"), time)])
+    })
+}
+
+fn first_answer(system: &System, wire: &Wire) -> Result<Vec<Sample>> {
+    wire.measure(|| {
+        let start = Instant::now();
+        let booted = system.boot(wire)?;
+        request(booted.address)?;
+        let case = format!("q35, {}, first answer", wire.name());
+        Ok(vec![ms(case, start.elapsed())])
+    })
+}
+
+fn request(server: SocketAddr) -> Result<()> {
+    let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: guest\r\n\r\n")?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head)?;
+    ensure!(head == *b"HTTP/1.1 200", "answer: {}", head.escape_ascii());
+    Ok(())
+}
+
+fn ms(case: String, time: Duration) -> Sample {
+    Sample::new(case, "time", "ms", time.as_secs_f64() * 1e3)
+}
