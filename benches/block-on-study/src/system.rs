@@ -96,6 +96,20 @@ impl Drop for WarmCores {
     }
 }
 
+/// Sets how late the kernel may end the sleeps of the calling thread and of those
+/// that it will start.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub fn set_timer_slack(slack_ns: u32) -> io::Result<()> {
+    // SAFETY: the call takes a number.
+    match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack_ns)) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn use_idle_priority(thread: libc::pid_t) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters live through the call.

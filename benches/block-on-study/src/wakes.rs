@@ -21,6 +21,9 @@ use crate::system::{self, Usage, WarmCores};
 ///
 /// If the system refuses what is needed.
 pub fn run(options: &WakesOptions) -> Result<()> {
+    if let Some(slack_ns) = options.pace.timer_slack {
+        system::set_timer_slack(slack_ns).context("cannot set the timer slack")?;
+    }
     let warm = options.pace.warm_cores.then(WarmCores::start).transpose();
     let _warm = warm.context("cannot keep the cores warm")?;
     let bell = Arc::new(Bell::new(options.mechanism)?);
