@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::bench::check;
 use crate::cargo::Cargo;
 use crate::cli::TestArgs;
-use crate::test;
+use crate::test::{self, Report};
 use crate::workspace::Workspace;
 
 /// Picks the kernel's side of the architecture facade on a host target, so
@@ -22,19 +23,14 @@ const KERNEL_CFG: &str = r#"firstpoll_arch="x86_64""#;
 pub fn run() -> Result<ExitCode> {
     let mut done = Vec::new();
     for (name, cargo) in steps(&Workspace::load()?) {
-        eprintln!("\n=== {name}");
-        let start = Instant::now();
-        let result = cargo.run();
-        if let Err(error) = &result {
-            eprintln!("error: {error:#}");
-        }
-        done.push(Done::new(name, result.is_ok(), start.elapsed()));
+        done.push(step(name, || cargo.run().map(|()| true)));
     }
-    eprintln!("\n=== test");
-    let start = Instant::now();
-    let report = test::run_rings(&TestArgs::default())?;
-    let passed = report.total().failed == 0;
-    done.push(Done::new("test", passed, start.elapsed()));
+    done.push(step("instruction counts", check::passes));
+    let mut report = Report::default();
+    done.push(step("test", || {
+        report = test::run_rings(&TestArgs::default())?;
+        Ok(report.total().failed == 0)
+    }));
 
     println!();
     for step in &done {
@@ -48,7 +44,18 @@ pub fn run() -> Result<ExitCode> {
     })
 }
 
-/// The steps before the tests.
+/// Runs a step, which returns whether it passed.
+fn step(name: &'static str, run: impl FnOnce() -> Result<bool>) -> Done {
+    eprintln!("\n=== {name}");
+    let start = Instant::now();
+    let passed = run().unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        false
+    });
+    Done::new(name, passed, start.elapsed())
+}
+
+/// The steps of cargo alone.
 fn steps(workspace: &Workspace) -> Vec<(&'static str, Cargo)> {
     let kernel = workspace.kernel_packages();
     let libraries = workspace.libraries();

@@ -47,7 +47,7 @@ pub enum Verb {
     /// drift meets all of them; ratios from one run count, absolute times are
     /// for context. The figures go to `target/bench`.
     Bench(BenchArgs),
-    /// Run what CI runs: fmt, clippy, docs and test.
+    /// Run what CI runs: fmt, clippy, docs, instruction counts and test.
     ///
     /// Warnings are errors. Every step runs, whatever became of the others;
     /// then the steps are listed with their durations. The last line is that

@@ -162,6 +162,15 @@ impl Forward {
         }
     }
 
+    /// Forwards UDP datagrams.
+    pub fn udp(host_port: u16, guest_port: u16) -> Self {
+        Self {
+            protocol: Protocol::Udp,
+            host_port,
+            guest_port,
+        }
+    }
+
     fn rule(&self) -> String {
         let protocol = match self.protocol {
             Protocol::Tcp => "tcp",

@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
 use crate::packages;
@@ -64,6 +64,21 @@ impl Toolchain {
             }
         };
         Ok(Self::Debian { linker })
+    }
+
+    /// The version of the compiler, as `1.96.0`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not tell.
+    pub fn rustc_version(&self) -> Result<String> {
+        let rustc = match self {
+            Self::Active => "rustc",
+            Self::Debian { .. } => DEBIAN_RUSTC,
+        };
+        let version = rustc_prints(rustc, &["--version"]);
+        let version = version.and_then(|line| Some(line.split(' ').nth(1)?.to_owned()));
+        version.with_context(|| format!("{rustc} does not tell its version"))
     }
 
     /// `cargo build` for the kernel's target.

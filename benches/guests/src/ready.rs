@@ -1,21 +1,26 @@
-//! Counts what a ready `block_on` costs. Under `-icount shift=0` the time-stamp
-//! counter counts instructions.
+//! Counts what a ready `block_on` costs.
 //!
 //! It prints `name instructions`, each per call and with the loop subtracted.
 
 #![no_std]
 #![no_main]
 
-use core::arch::{naked_asm, x86_64::_rdtsc};
+mod count;
+mod order;
+
+use core::arch::naked_asm;
 use core::future::{Future, ready};
 use core::hint::black_box;
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::task::{Context, Poll, Waker};
 
-use firstpoll::executor::{DEFAULT_BUDGET, blocking, park, pass};
+use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use firstpoll::runtime::Runtime;
 use firstpoll::{arch, block_on, println, spawn, yield_now};
+
+use crate::count::per_round;
+use crate::order::pass_first;
 
 firstpoll::entry!(main);
 
@@ -30,37 +35,26 @@ fn main(_: Runtime) {
     for queued in QUEUED {
         let _masked = arch::mask_interrupts();
         queue(queued);
-        println!("ready_first_{queued} {}", per_round(|| block_on(Opaque)));
+        println!(
+            "ready_first_{queued} {}",
+            per_round(ROUNDS, || block_on(Opaque))
+        );
         drop(_masked);
         drain();
     }
-    println!("inlined_ready {}", per_round(|| block_on(ready(()))));
-    println!("bare_loop {}", per_round(bare_poll));
+    println!(
+        "inlined_ready {}",
+        per_round(ROUNDS, || block_on(ready(())))
+    );
+    println!("bare_loop {}", per_round(ROUNDS, bare_poll));
     for queued in QUEUED {
         queue(queued);
-        println!("pass_first_{queued} {}", per_round(|| pass_first(Opaque)));
+        println!(
+            "pass_first_{queued} {}",
+            per_round(ROUNDS, || pass_first(Opaque))
+        );
         drain();
     }
-}
-
-/// Instructions per call of `call`.
-#[inline(always)]
-fn per_round(call: impl Fn()) -> u64 {
-    let with = instructions(call);
-    let without = instructions(|| {});
-    (with - without + ROUNDS / 2) / ROUNDS
-}
-
-#[inline(always)]
-fn instructions(call: impl Fn()) -> u64 {
-    // SAFETY: every 64-bit processor has the instruction.
-    let start = unsafe { _rdtsc() };
-    for round in 0..ROUNDS {
-        black_box(round);
-        call();
-    }
-    // SAFETY: as above.
-    unsafe { _rdtsc() - start }
 }
 
 /// Queues tasks that are ready whenever they are looked at.
@@ -109,23 +103,4 @@ fn bare_poll() {
     let mut future = pin!(black_box(ready(())));
     let mut context = Context::from_waker(Waker::noop());
     while future.as_mut().poll(&mut context).is_pending() {}
-}
-
-/// The order that firstpoll turns round: the queued tasks first, then the
-/// future. Built from the public pieces.
-#[inline(always)]
-fn pass_first<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    blocking(|blocked| {
-        let mut context = Context::from_waker(blocked.waker());
-        loop {
-            let _ = pass(DEFAULT_BUDGET);
-            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-                return output;
-            }
-            if !blocked.take_woken() {
-                park();
-            }
-        }
-    })
 }

@@ -6,6 +6,8 @@
 
 mod bed;
 mod boot;
+pub mod check;
+mod guest;
 mod httpd;
 mod machine;
 mod page;
@@ -44,9 +46,14 @@ pub struct BenchArgs {
     /// Write the figures to FILE, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Put the figures into benches/RESULTS.md
+    /// Put the figures into benches/RESULTS.md, and instruction counts into
+    /// benches/baseline.json
     #[arg(long, conflicts_with = "quick")]
     pub record: bool,
+    /// Only compare instruction counts with benches/baseline.json; the status
+    /// is 1 if one rose by more than 3 %
+    #[arg(long, exclusive = true)]
+    pub check: bool,
 }
 
 /// What can be measured.
@@ -56,6 +63,8 @@ pub enum Suite {
     Httpd,
     /// The time from the start to the first answer
     Boot,
+    /// What the kernel's operations cost, in instructions
+    Guest,
     /// All of these
     All,
 }
@@ -69,12 +78,13 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 2] = [Self::Boot, Self::Httpd];
+    const ORDER: [Self; 3] = [Self::Guest, Self::Boot, Self::Httpd];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
             Self::Boot => boot::groups(setup),
+            Self::Guest => guest::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
@@ -87,6 +97,9 @@ impl Suite {
 /// [`Usage`](crate::Usage) for bad options; otherwise if something does not
 /// build or the figures cannot be written.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
+    if args.check {
+        return check::run();
+    }
     let effort = if args.quick {
         Effort::Quick
     } else {
@@ -114,6 +127,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.record {
         let file = workspace::root().join("benches/RESULTS.md");
         results::record(&file, &outcome.records, effort.name())?;
+        check::record_baseline(&outcome.records)?;
     }
     for failure in &outcome.failures {
         eprintln!("error: {failure}");

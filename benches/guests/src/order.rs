@@ -1,0 +1,25 @@
+//! The order that firstpoll turns round, for comparison.
+
+use core::pin::pin;
+use core::task::{Context, Poll};
+
+use firstpoll::executor::{DEFAULT_BUDGET, blocking, park, pass};
+
+/// A `block_on` that runs the queued tasks first and then polls the future.
+/// Built from the public pieces.
+#[inline(always)]
+pub fn pass_first<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    blocking(|blocked| {
+        let mut context = Context::from_waker(blocked.waker());
+        loop {
+            let _ = pass(DEFAULT_BUDGET);
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+            if !blocked.take_woken() {
+                park();
+            }
+        }
+    })
+}
