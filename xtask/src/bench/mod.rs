@@ -5,6 +5,7 @@
 //! and writes the figures.
 
 mod bed;
+mod block_on;
 mod boot;
 pub mod check;
 mod guest;
@@ -50,6 +51,9 @@ pub struct BenchArgs {
     /// benches/baseline.json
     #[arg(long, conflicts_with = "quick")]
     pub record: bool,
+    /// Draw the plots of docs/block_on.md into DIR
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
     /// Only compare instruction counts with benches/baseline.json; the status
     /// is 1 if one rose by more than 3 %
     #[arg(long, exclusive = true)]
@@ -65,6 +69,9 @@ pub enum Suite {
     Boot,
     /// What the kernel's operations cost, in instructions
     Guest,
+    /// Why one block_on is faster than another: docs/block_on.md
+    #[value(name = "block_on")]
+    BlockOn,
     /// All of these
     All,
 }
@@ -78,13 +85,14 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 3] = [Self::Guest, Self::Boot, Self::Httpd];
+    const ORDER: [Self; 4] = [Self::Guest, Self::BlockOn, Self::Boot, Self::Httpd];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
+            Self::BlockOn => block_on::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
@@ -121,6 +129,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let default = directory.join("records.json");
     for file in [Some(default.as_path()), args.json.as_deref()] {
         write_records(file, &outcome.records)?;
+    }
+    if let Some(plots) = &args.plots {
+        block_on::write_plots(plots, &outcome.records)?;
     }
     let index = directory.join("index.html");
     fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
