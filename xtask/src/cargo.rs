@@ -165,6 +165,11 @@ pub struct Cargo {
 }
 
 impl Cargo {
+    /// `cargo build`.
+    pub fn build() -> Self {
+        Self::new("build")
+    }
+
     /// `cargo test`, which runs all tests even if some fail.
     pub fn test() -> Self {
         Self::new("test").arg("--no-fail-fast")

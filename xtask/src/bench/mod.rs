@@ -5,6 +5,7 @@
 //! and writes the figures.
 
 mod bed;
+mod block_on;
 mod boot;
 pub mod check;
 mod guest;
@@ -60,6 +61,9 @@ pub struct BenchArgs {
     /// benches/baseline.json
     #[arg(long, conflicts_with = "quick")]
     pub record: bool,
+    /// Draw the plots of docs/block_on.md into DIR
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
     /// Only compare instruction counts with benches/baseline.json; the status
     /// is 1 if one rose by more than 3 %
     #[arg(long, exclusive = true)]
@@ -83,6 +87,9 @@ pub enum Suite {
     Seed,
     /// The executor on the host beside others, by time and by instructions
     Micro,
+    /// Why one block_on is faster than another: docs/block_on.md
+    #[value(name = "block_on")]
+    BlockOn,
     /// All of these
     All,
 }
@@ -105,8 +112,9 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 7] = [
+    const ORDER: [Self; 8] = [
         Self::Micro,
+        Self::BlockOn,
         Self::Guest,
         Self::Boot,
         Self::Reflector,
@@ -124,6 +132,7 @@ impl Suite {
             Self::Guest => guest::groups(setup),
             Self::Seed => seed::groups(setup),
             Self::Micro => micro::groups(setup),
+            Self::BlockOn => block_on::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
@@ -171,6 +180,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     record::write(&directory.join("records.json"), &outcome.records)?;
     if let Some(file) = &args.json {
         record::write(file, &outcome.records)?;
+    }
+    if let Some(plots) = &args.plots {
+        block_on::write_plots(plots, &outcome.records)?;
     }
     let index = directory.join("index.html");
     fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
