@@ -2,7 +2,8 @@
 //!
 //! Debian's kernel for virtual machines, with an initial file system that holds
 //! nothing but the modules of the machine's devices and the static programs of
-//! `benches/peers`. It boots with the same QEMU flags as firstpoll.
+//! `benches/peers` and `benches/netbench`. It boots with the same QEMU flags as
+//! firstpoll.
 
 mod initramfs;
 mod modules;
@@ -20,8 +21,8 @@ use super::system::System;
 use crate::cargo;
 use crate::workspace::Workspace;
 
-/// The package of the static programs.
-const PEERS: &str = "firstpoll-bench-peers";
+/// The packages of the static programs.
+const PROGRAMS: [&str; 2] = ["firstpoll-bench-peers", "netbench-host"];
 
 /// The modules of the machine's devices.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_net", "virtio_rng"];
@@ -43,6 +44,8 @@ pub enum Server {
     Axum,
     /// HTTP, by the leanest responder.
     Epoll,
+    /// The TCP tests, by blocking threads.
+    Netbench,
 }
 
 /// Whether the kernel guards against the processor's known weaknesses.
@@ -66,7 +69,7 @@ impl Linux {
         let workspace = Workspace::load()?;
         let directory = workspace.target_dir().join("linux");
         let package = Package::fetch(&directory)?;
-        let programs = cargo::build_static(&workspace, &[PEERS])?;
+        let programs = cargo::build_static(&workspace, &PROGRAMS)?;
         let archive = pack(&package, &programs)?;
         let initrd = directory.join("initramfs.cpio");
         write_if_changed(&initrd, &archive)?;
@@ -90,6 +93,7 @@ impl Linux {
         let server = match server {
             Server::Axum => "axum",
             Server::Epoll => "epoll",
+            Server::Netbench => "netbench",
         };
         let (suffix, word) = match mitigations {
             Mitigations::Auto => ("", ""),

@@ -8,6 +8,7 @@ use netbench_protocol::{FULL_SPEED, MESSAGE_SIZES, PACE};
 
 use super::Setup;
 use super::bed::WireKind;
+use super::linux::{Mitigations, Server};
 use super::probe::{Effort, Group, Probe, Sample};
 use super::system::{Booted, System};
 
@@ -65,7 +66,10 @@ impl Amount {
 ///
 /// If a system does not build.
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
-    let systems = [System::program("firstpoll", "netbench", "")?];
+    let mut systems = vec![System::program("firstpoll", "netbench", "")?];
+    if let Some(linux) = &setup.linux {
+        systems.push(linux.system(Server::Netbench, Mitigations::Off));
+    }
     let mut groups = Vec::new();
     for wire in setup.bed.wires() {
         let amount = Amount::of(setup.effort, wire.kind());
