@@ -2,7 +2,8 @@
 //!
 //! Debian's kernel for virtual machines, with an initial file system that holds
 //! nothing but the modules of the machine's devices and the static programs of
-//! `benches/peers`. It boots with the same QEMU flags as firstpoll.
+//! `benches/peers` and `benches/netbench`. It boots with the same QEMU flags as
+//! firstpoll.
 
 mod initramfs;
 mod modules;
@@ -43,7 +44,7 @@ pub enum Server {
     Axum,
     /// HTTP, by the leanest responder.
     Epoll,
-    /// The TCP tests of netbench.
+    /// The TCP tests, by blocking threads.
     Netbench,
 }
 
