@@ -1,4 +1,4 @@
-//! Typed cargo invocations, and the kernel images they build.
+//! Typed cargo invocations, and the programs they build.
 
 use std::ffi::OsString;
 use std::io::BufReader;
@@ -10,6 +10,9 @@ use cargo_metadata::Message;
 
 use crate::toolchain::{self, Toolchain};
 use crate::workspace::{self, Program, Workspace};
+
+/// The target of programs for the Linux guest.
+const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds the kernel program called `name` and returns the path of its image.
 ///
@@ -68,7 +71,49 @@ pub fn build_images(
     images_of(command)
 }
 
-/// Runs `cargo build` and returns the images that it made.
+/// Builds the programs of these packages for Linux, each a single file that
+/// needs no library, and returns their paths.
+///
+/// # Errors
+///
+/// If they do not build.
+pub fn build_static(workspace: &Workspace, packages: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut command = toolchain::cargo();
+    command
+        .current_dir(workspace::root())
+        .args(["build", "--release", "--bins", "--target", LINUX_TARGET])
+        .arg("--target-dir")
+        .arg(workspace.target_dir().join("linux/cargo"))
+        .args(["--config", "profile.release.strip='symbols'"])
+        .arg("--config")
+        .arg(format!(
+            "target.{LINUX_TARGET}.rustflags=['-Ctarget-feature=+crt-static']"
+        ))
+        // They would replace those above.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    images_of(command)
+}
+
+/// Builds the binaries and benchmarks of `package` for this machine, as a
+/// release, and returns their paths.
+///
+/// # Errors
+///
+/// If they do not build.
+pub fn build_benches(package: &str) -> Result<Vec<PathBuf>> {
+    let mut command = toolchain::cargo();
+    command
+        .current_dir(workspace::root())
+        .args(["build", "--release", "--bins", "--benches"])
+        .args(["--package", package]);
+    images_of(command)
+}
+
+/// Runs `cargo build` and returns the programs that it made.
 fn images_of(mut command: Command) -> Result<Vec<PathBuf>> {
     let mut cargo = command
         .arg("--message-format=json-render-diagnostics")
@@ -87,7 +132,7 @@ fn images_of(mut command: Command) -> Result<Vec<PathBuf>> {
     }
     ensure!(
         cargo.wait()?.success(),
-        "the kernel programs do not build (see above)"
+        "the programs do not build (see above)"
     );
     Ok(images)
 }

@@ -38,6 +38,11 @@ pub const IP: Tool = Tool {
     program: "ip",
     package: "iproute2",
 };
+/// What counts the instructions of a process.
+pub const VALGRIND: Tool = Tool {
+    program: "valgrind",
+    package: "valgrind",
+};
 /// The linker, where rustup does not bring one.
 pub const LLD: Tool = Tool {
     program: "ld.lld",
@@ -124,10 +129,10 @@ fn install_command(packages: &[&str], is_root: bool) -> String {
 }
 
 /// A spinner on a terminal, one line elsewhere.
-struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    fn start(message: String) -> Self {
+    pub(crate) fn start(message: String) -> Self {
         let bar = ProgressBar::new_spinner();
         if bar.is_hidden() {
             eprintln!("{message}");
@@ -137,7 +142,7 @@ impl Progress {
         Self(bar)
     }
 
-    fn finish(self) {
+    pub(crate) fn finish(self) {
         self.0.finish_and_clear();
     }
 }

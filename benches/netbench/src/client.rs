@@ -12,7 +12,7 @@ use crate::distribution::Distribution;
 use crate::window::{Measured, Plan, Window};
 
 /// The size of a write of the bandwidth tests.
-pub const BLOCK_BYTES: usize = MAX_BLOCK_BYTES as usize;
+const BLOCK_BYTES: usize = MAX_BLOCK_BYTES as usize;
 
 /// How long the server may stay silent, or take nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ impl Messages {
 /// Messages between two tasks of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskMessages {
-    /// The latency of those that were sent 5 ms apart.
+    /// The latency of those that were sent with a [`PACE`](netbench_protocol::PACE).
     pub latency: Distribution,
     /// Those that were sent at full speed.
     pub messages: Messages,
@@ -305,3 +305,6 @@ fn message(size: u32) -> Vec<u8> {
     message.resize(message.len() + size as usize, 0x5a);
     message
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ mod server;
 mod tasks;
 mod window;
 
-pub use client::{BLOCK_BYTES, Client, Messages, TaskMessages};
+pub use client::{Client, Messages, TaskMessages};
 pub use distribution::Distribution;
 pub use reflect::{Flight, Reflected, reflect};
 pub use server::serve;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use netbench_host::{Client, Flight, Plan, reflect, serve};
-use netbench_protocol::MESSAGE_SIZES;
+use netbench_protocol::{MESSAGE_SIZES, PACE};
 
 /// The network benchmarks' other end.
 #[derive(Debug, Parser)]
@@ -78,7 +78,7 @@ fn measure(address: SocketAddr, plan: Plan) -> Result<()> {
     let mut client = Client::connect(address)?;
     println!("round trip of 1 byte: {}", client.round_trips(2000)?);
     for size in MESSAGE_SIZES {
-        let latency = client.latency(size, 100, Duration::from_millis(5))?;
+        let latency = client.latency(size, 100, PACE)?;
         let messages = client.messages(size, Duration::from_millis(500))?;
         let rate = messages.per_second();
         println!("{size:#x} bytes: {latency}; {rate:.0} messages/s");

@@ -3,19 +3,9 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use netbench_protocol::{MAX_SAMPLES, TaskFigures};
-
-/// The pause between two messages whose latency is measured.
-const PACE: Duration = Duration::from_millis(5);
-
-/// How long messages are then sent at full speed.
-const FULL_SPEED: Duration = Duration::from_millis(200);
-
-/// How many messages may be under way. So many are sent before those that
-/// count: they find memory that nothing has used yet.
-const CAPACITY: usize = 16;
+use netbench_protocol::{CHANNEL_CAPACITY, FULL_SPEED, MAX_SAMPLES, PACE, TaskFigures};
 
 struct Message {
     sent: Instant,
@@ -26,12 +16,11 @@ struct Message {
 struct Gone;
 
 /// Has one thread send messages of `size` bytes to another, the first `samples`
-/// of them 5 ms apart, the others at full speed for 200 ms. Nothing if it
-/// failed.
+/// of them with a [`PACE`], the others at [`FULL_SPEED`]. Nothing if it failed.
 pub(crate) fn measure(size: usize, samples: u64) -> Option<TaskFigures> {
     let samples = samples.min(MAX_SAMPLES);
-    let (paced_sender, paced) = sync_channel(CAPACITY);
-    let (fast_sender, fast) = sync_channel(CAPACITY);
+    let (paced_sender, paced) = sync_channel(CHANNEL_CAPACITY);
+    let (fast_sender, fast) = sync_channel(CHANNEL_CAPACITY);
     let receiving = thread::spawn(move || receive(&paced, &fast, size));
     let sending = thread::spawn(move || send(paced_sender, &fast_sender, size, samples));
     let sent = sending.join().ok()?;
@@ -52,7 +41,7 @@ fn send(
     }
     drop(paced);
     thread::sleep(PACE);
-    for _ in 0..CAPACITY {
+    for _ in 0..CHANNEL_CAPACITY {
         send_one(fast, &content)?;
     }
     let start = Instant::now();
@@ -78,7 +67,7 @@ fn receive(
         figures.latencies_ns.push(sent.elapsed().as_nanos() as u64);
         assert_eq!(content.len(), size, "a message was cut");
     }
-    for _ in 0..CAPACITY {
+    for _ in 0..CHANNEL_CAPACITY {
         fast.recv().ok()?;
     }
     let start = Instant::now();

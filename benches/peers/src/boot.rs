@@ -1,5 +1,6 @@
 //! From the kernel's first process to a server that listens.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::mount::MountFlags;
 use rustix::process::{Resource, Rlimit};
 
-use crate::command_line::Options;
+use crate::command_line::{Options, module_parameters};
 use crate::netlink::Netlink;
 
 /// The kernel modules, which are loaded in the order of their names.
@@ -21,6 +22,10 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 
 /// Descriptors for every connection that 256 MiB have room for.
 const MAX_FILES: u64 = 65_536;
+
+/// How many connections may wait for the server; the HTTP servers ask for as
+/// many.
+const MAX_WAITING: u32 = 4096;
 
 /// How long a server may take to listen.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,9 +41,9 @@ pub fn run() -> Result<()> {
     mount_all()?;
     let command_line = fs::read_to_string("/proc/cmdline").context("no command line")?;
     let options = Options::read(&command_line)?;
-    load_modules(Path::new(MODULES))?;
+    load_modules(Path::new(MODULES), &command_line)?;
     configure_network(&options)?;
-    set_limits(&options)?;
+    set_limits()?;
     let mut server = start(&options)?;
     check_clock();
     println!("listening on port {}", options.port);
@@ -53,15 +58,24 @@ fn mount_all() -> Result<()> {
     Ok(())
 }
 
-fn load_modules(directory: &Path) -> Result<()> {
+fn load_modules(directory: &Path, command_line: &str) -> Result<()> {
     for path in sorted_files(directory)? {
         let load = || -> Result<()> {
             let file = File::open(&path)?;
-            Ok(rustix::system::finit_module(&file, c"", 0)?)
+            let parameters = module_parameters(command_line, module_name(&path));
+            let parameters = CString::new(parameters)?;
+            Ok(rustix::system::finit_module(&file, &parameters, 0)?)
         };
         load().with_context(|| format!("cannot load {}", path.display()))?;
     }
     Ok(())
+}
+
+/// `virtio_net` for `/modules/06-virtio_net.ko`.
+fn module_name(path: &Path) -> &str {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let stem = stem.unwrap_or_default();
+    stem.split_once('-').map_or(stem, |(_, name)| name)
 }
 
 fn configure_network(options: &Options) -> Result<()> {
@@ -98,20 +112,15 @@ fn interface_index(name: &str) -> Result<u32> {
     Ok(text.trim().parse()?)
 }
 
-fn set_limits(options: &Options) -> Result<()> {
+fn set_limits() -> Result<()> {
     let files = Rlimit {
         current: Some(MAX_FILES),
         maximum: Some(MAX_FILES),
     };
     rustix::process::setrlimit(Resource::Nofile, files).context("cannot raise RLIMIT_NOFILE")?;
-    for (setting, value) in [
-        ("core/somaxconn", 4096),
-        ("ipv4/tcp_max_syn_backlog", 4096),
-        ("core/busy_poll", options.busy_poll_us),
-        ("core/busy_read", options.busy_poll_us),
-    ] {
+    for setting in ["core/somaxconn", "ipv4/tcp_max_syn_backlog"] {
         let path = Path::new("/proc/sys/net").join(setting);
-        fs::write(&path, value.to_string())
+        fs::write(&path, MAX_WAITING.to_string())
             .with_context(|| format!("cannot set {}", path.display()))?;
     }
     Ok(())
@@ -209,6 +218,13 @@ mod tests {
         assert!(is_listening(port).expect("Linux has the tables"));
         drop(listener);
         assert!(!is_listening(port).expect("Linux has the tables"));
+    }
+
+    #[test]
+    fn the_number_of_a_module_is_not_its_name() {
+        for file in ["06-virtio_net.ko", "virtio_net.ko"] {
+            assert_eq!(module_name(&Path::new("/modules").join(file)), "virtio_net");
+        }
     }
 
     #[test]

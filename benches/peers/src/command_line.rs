@@ -22,8 +22,6 @@ pub struct Options {
     pub prefix_length: u8,
     /// `gateway=10.0.2.2`: the way to everywhere else.
     pub gateway: Option<Ipv4Addr>,
-    /// `busy_poll_us=50`: how long a socket polls the card before it waits.
-    pub busy_poll_us: u32,
 }
 
 /// The servers.
@@ -58,9 +56,15 @@ impl Options {
             address,
             prefix_length,
             gateway: number("gateway", value("gateway"))?,
-            busy_poll_us: number("busy_poll_us", value("busy_poll_us"))?.unwrap_or(0),
         })
     }
+}
+
+/// The parameters for a module: `napi_tx=0` for `virtio_net.napi_tx=0`.
+pub fn module_parameters(command_line: &str, module: &str) -> String {
+    let words = command_line.split_ascii_whitespace();
+    let parameters = words.filter_map(|word| word.strip_prefix(module)?.strip_prefix('.'));
+    parameters.collect::<Vec<_>>().join(" ")
 }
 
 impl Server {
@@ -115,7 +119,14 @@ mod tests {
         assert_eq!(options.address, Ipv4Addr::new(10, 0, 2, 15));
         assert_eq!(options.prefix_length, 24);
         assert_eq!(options.gateway, Some(Ipv4Addr::new(10, 0, 2, 2)));
-        assert_eq!(options.busy_poll_us, 0);
+    }
+
+    #[test]
+    fn a_module_gets_its_own_parameters() {
+        let line = "quiet virtio_net.napi_tx=0 virtio.a=1 virtio_net.csum=off virtio_net=x";
+        let parameters = module_parameters(line, "virtio_net");
+        assert_eq!(parameters, "napi_tx=0 csum=off");
+        assert_eq!(module_parameters(line, "virtio_pci"), "");
     }
 
     #[test]

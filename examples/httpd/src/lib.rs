@@ -25,10 +25,12 @@ mod options;
 mod request;
 mod serve;
 mod session;
+mod stats;
 #[cfg(test)]
 mod tests;
 
 pub use answer::Pages;
 pub use options::{Mode, Options, UnknownMode};
-pub use serve::{ByteStream, serve, serve_blocking};
+pub use serve::{BlockOn, ByteStream, ReadyFirst, serve, serve_blocking};
 pub use session::{Session, Step};
+pub use stats::Counters;

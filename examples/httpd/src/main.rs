@@ -12,14 +12,12 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::convert::Infallible;
 use core::error;
-use core::fmt::{self, Display};
 
-use firstpoll::arch::{Instant, now};
 use firstpoll::net::{Buffers, Error, ListenerOptions, Stack, TcpListener, TcpStream};
 use firstpoll::runtime::Runtime;
 use firstpoll::time::{Duration, sleep};
-use firstpoll::{block_on, executor, println, spawn};
-use httpd::{Mode, Options, Pages, Session, serve, serve_blocking};
+use firstpoll::{block_on, println, spawn};
+use httpd::{Counters, Mode, Options, ReadyFirst, Session, serve, serve_blocking};
 
 firstpoll::entry!(
     main,
@@ -57,10 +55,7 @@ fn run(stack: Stack, options: Options) -> Result<Infallible, Error> {
     let listener = TcpListener::bind_with(stack, options.port, listener_options)?;
     log::info!("serving at {config}");
     println!("listening on port {}", options.port);
-    let pages = Counters {
-        stack,
-        start: now(),
-    };
+    let pages = Counters::new(stack);
     match options.mode {
         Mode::Async => serve_all(&listener, pages, options),
         Mode::Blocking => serve_one_by_one(&listener, &pages, options),
@@ -127,7 +122,13 @@ async fn answer(
 fn serve_one_by_one(listener: &TcpListener, pages: &Counters, options: Options) -> ! {
     loop {
         let stream = accept(listener);
-        let served = serve_blocking(stream, Session::new(), pages, options.read_timeout);
+        let served = serve_blocking(
+            ReadyFirst,
+            stream,
+            Session::new(),
+            pages,
+            options.read_timeout,
+        );
         if let Err(error) = served {
             log::debug!("a connection broke: {error}");
         }
@@ -158,58 +159,5 @@ impl Places {
         (Rc::strong_count(&self.taken) <= self.limit).then(|| Place {
             _taken: Rc::clone(&self.taken),
         })
-    }
-}
-
-/// What `/stats` tells.
-#[derive(Clone, Copy)]
-struct Counters {
-    stack: Stack,
-    start: Instant,
-}
-
-impl Pages for Counters {
-    fn stats(&self) -> impl Display {
-        Snapshot {
-            uptime: now() - self.start,
-            executor: executor::stats(),
-            network: self.stack.stats(),
-        }
-    }
-}
-
-struct Snapshot {
-    uptime: Duration,
-    executor: executor::Stats,
-    network: firstpoll::net::Stats,
-}
-
-/// Displays fields of a structure, one `group.field value` per line.
-macro_rules! lines {
-    ($f:ident, $group:literal, $counters:expr, [$($field:ident)*]) => {
-        $(writeln!($f, concat!($group, ".", stringify!($field), " {}"), $counters.$field)?;)*
-    };
-}
-
-impl Display for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "uptime_ms {}", self.uptime.as_millis())?;
-        let executor = &self.executor;
-        lines!(f, "executor", executor, [
-            polls wakes passes bottom_halves overdue_passes halts idle_timer_interrupts
-        ]);
-        for (kind, lateness) in [
-            ("interrupt_safe", executor.interrupt_safe_lateness),
-            ("ordinary", executor.ordinary_lateness),
-        ] {
-            let longest = lateness.longest.as_micros();
-            writeln!(f, "executor.{kind}_lateness_us {longest}")?;
-        }
-        lines!(f, "network", self.network, [
-            frames_received frames_sent malformed fragments unsupported resets_limited
-            backlog_full out_of_memory half_open_evicted half_open_expired orphans_evicted
-            send_queue_full unannounced accepted connected sockets half_open time_wait
-        ]);
-        Ok(())
     }
 }

@@ -3,7 +3,6 @@
 use core::error::Error;
 
 use firstpoll::arch::now;
-use firstpoll::block_on;
 use firstpoll::time::{Duration, Elapsed, timeout, timeout_at};
 
 use crate::answer::Pages;
@@ -24,6 +23,24 @@ pub trait ByteStream {
 
     /// Sends the end of the stream; reading goes on.
     fn shutdown(&mut self) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+/// What waits for a future's end: a `block_on`, of which there can be others
+/// than the kernel's.
+pub trait BlockOn {
+    /// Runs `future` to its end.
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+}
+
+/// The kernel's own [`block_on`](firstpoll::block_on).
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyFirst;
+
+impl BlockOn for ReadyFirst {
+    #[inline]
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        firstpoll::block_on(future)
+    }
 }
 
 /// Serves one connection: a future, for a task of its own.
@@ -64,7 +81,8 @@ pub async fn serve<S: ByteStream>(
     }
 }
 
-/// Serves one connection to its end, with a [`block_on`] for every operation.
+/// Serves one connection to its end, with a call of `executor` for every
+/// operation.
 ///
 /// The same steps as [`serve`], so that the cost of `block_on` is all that
 /// differs.
@@ -73,6 +91,7 @@ pub async fn serve<S: ByteStream>(
 ///
 /// If the stream broke.
 pub fn serve_blocking<S: ByteStream>(
+    executor: impl BlockOn,
     mut stream: S,
     mut session: Session,
     pages: &impl Pages,
@@ -81,12 +100,15 @@ pub fn serve_blocking<S: ByteStream>(
     let mut deadline = now() + patience;
     loop {
         match session.step(pages) {
-            Step::Read(buffer) => match block_on(timeout_at(deadline, stream.read(buffer))) {
-                Ok(count) => session.received(count?),
-                Err(Elapsed) => session.timed_out(),
-            },
+            Step::Read(buffer) => {
+                match executor.block_on(timeout_at(deadline, stream.read(buffer))) {
+                    Ok(count) => session.received(count?),
+                    Err(Elapsed) => session.timed_out(),
+                }
+            }
             Step::Write(bytes) => {
-                let Ok(result) = block_on(timeout(patience, stream.write_all(bytes))) else {
+                let Ok(result) = executor.block_on(timeout(patience, stream.write_all(bytes)))
+                else {
                     return Ok(());
                 };
                 result?;
@@ -94,7 +116,7 @@ pub fn serve_blocking<S: ByteStream>(
                 deadline = now() + patience;
             }
             Step::ShutDown => {
-                block_on(stream.shutdown())?;
+                executor.block_on(stream.shutdown())?;
                 session.shut_down();
             }
             Step::Close => return Ok(()),

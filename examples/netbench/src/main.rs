@@ -21,16 +21,10 @@ use firstpoll::{block_on, println, spawn};
 use netbench::{Endpoint, Mode, Options, Reflector, serve};
 use netbench_protocol::Session;
 
-firstpoll::entry!(main, options: ["mode", "port"]);
+firstpoll::entry!(main, options: ["mode", "port", "buffer_kib"]);
 
 /// How many connections are served at once; more are closed.
 const MAX_CONNECTIONS: usize = 32;
-
-/// Bulk needs large ones.
-const BUFFERS: Buffers = Buffers {
-    receive_bytes: 256 << 10,
-    send_bytes: 256 << 10,
-};
 
 /// When a client that says nothing is asked whether it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -38,15 +32,21 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
     let options = Options::read(runtime.args());
     match options.mode {
-        Mode::Serve => match block_on(serve_all(runtime.network()?, options.port))? {},
+        Mode::Serve => match block_on(serve_all(runtime.network()?, options))? {},
         Mode::Reflect => match reflect(options)? {},
     }
 }
 
-async fn serve_all(stack: Stack, port: u16) -> Result<Infallible, Error> {
+async fn serve_all(stack: Stack, options: Options) -> Result<Infallible, Error> {
+    let Options {
+        port, buffer_bytes, ..
+    } = options;
     stack.wait_configured().await?;
     let listener_options = ListenerOptions {
-        buffers: BUFFERS,
+        buffers: Buffers {
+            receive_bytes: buffer_bytes,
+            send_bytes: buffer_bytes,
+        },
         stream: StreamOptions {
             nodelay: true,
             keep_alive: Some(KEEP_ALIVE),

@@ -4,21 +4,10 @@ use alloc::vec::Vec;
 
 use firstpoll::arch::{Instant, now};
 use firstpoll::spawn;
-use firstpoll::time::{Duration, sleep};
-use netbench_protocol::{MAX_SAMPLES, TaskFigures};
+use firstpoll::time::sleep;
+use netbench_protocol::{CHANNEL_CAPACITY, FULL_SPEED, MAX_SAMPLES, PACE, TaskFigures};
 
 use crate::channel::{Receiver, Sender, channel};
-
-/// The pause between two messages whose latency is measured, as dora's
-/// benchmark has it.
-const PACE: Duration = Duration::from_millis(5);
-
-/// How long messages are then sent at full speed.
-const FULL_SPEED: Duration = Duration::from_millis(200);
-
-/// How many messages may be under way. So many are sent before those that
-/// count: they find memory that nothing has used yet.
-const CAPACITY: usize = 16;
 
 struct Message {
     sent: Instant,
@@ -29,8 +18,8 @@ struct Message {
 struct NoMemory;
 
 /// Has one task send messages of `size` bytes to another, the first `samples`
-/// of them 5 ms apart, the others at full speed for 200 ms. Nothing if memory
-/// was short.
+/// of them with a [`PACE`], the others at [`FULL_SPEED`]. Nothing if memory was
+/// short.
 pub async fn measure(size: usize, samples: u64) -> Option<TaskFigures> {
     let samples = samples.min(MAX_SAMPLES);
     let content = copy(&[]).ok().and_then(|mut content| {
@@ -38,8 +27,8 @@ pub async fn measure(size: usize, samples: u64) -> Option<TaskFigures> {
         content.resize(size, 0x5a);
         Some(content)
     })?;
-    let (paced_sender, paced) = channel(CAPACITY);
-    let (fast_sender, fast) = channel(CAPACITY);
+    let (paced_sender, paced) = channel(CHANNEL_CAPACITY);
+    let (fast_sender, fast) = channel(CHANNEL_CAPACITY);
     let receiving = spawn(receive(paced, fast, size, samples as usize));
     let sending = spawn(send(paced_sender, fast_sender, content, samples));
     sending.await.ok()?;
@@ -58,7 +47,7 @@ async fn send(
     }
     drop(paced);
     sleep(PACE).await;
-    for _ in 0..CAPACITY {
+    for _ in 0..CHANNEL_CAPACITY {
         send_one(&mut fast, &content).await?;
     }
     let start = now();
@@ -91,7 +80,7 @@ async fn receive(
         figures.latencies_ns.push(latency.as_nanos() as u64);
         assert_eq!(content.len(), size, "a message was cut");
     }
-    for _ in 0..CAPACITY {
+    for _ in 0..CHANNEL_CAPACITY {
         fast.receive().await?;
     }
     let start = now();

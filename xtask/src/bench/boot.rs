@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 
 use super::Setup;
 use super::bed::Wire;
+use super::linux::{Mitigations, Server};
 use super::probe::{Group, Probe, Sample};
 use super::system::System;
 use crate::guest::{Ending, Guest};
@@ -26,7 +27,10 @@ const MACHINES: [(Machine, &str); 2] = [(Machine::Q35, "q35"), (Machine::Pc, "pc
 /// If a system does not build.
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
     let exit = System::program("exit only", "exit", "")?;
-    let servers = vec![System::program("firstpoll", "httpd", "")?];
+    let mut servers = vec![System::program("firstpoll", "httpd", "")?];
+    if let Some(linux) = &setup.linux {
+        servers.push(linux.system(Server::Epoll, Mitigations::Off));
+    }
     let mut groups = Vec::new();
     for wire in setup.bed.wires() {
         let mut probes = Vec::new();

@@ -19,11 +19,15 @@ const CONNECTIONS: [u32; 3] = [1, 16, 128];
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
     let load = Load::of(setup.effort);
     let blocking = System::program("firstpoll blocking", "httpd", "mode=blocking")?;
-    let systems = vec![
+    let mut systems = vec![
         (System::program("firstpoll", "httpd", "")?, &CONNECTIONS[..]),
         // It serves one connection after the other.
         (blocking, &CONNECTIONS[..1]),
     ];
+    if let Some(linux) = &setup.linux {
+        let others = linux.http_systems().into_iter();
+        systems.extend(others.map(|system| (system, &CONNECTIONS[..])));
+    }
     let group = |wire: &'a Wire| {
         let probe = |(system, connections): &(System, &'static [u32])| {
             let (system, connections) = (system.clone(), *connections);

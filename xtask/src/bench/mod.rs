@@ -10,25 +10,32 @@ mod boot;
 pub mod check;
 mod guest;
 mod httpd;
+mod linux;
 mod machine;
+mod micro;
+mod netbench;
 mod page;
 mod plot;
 mod probe;
 mod record;
+mod reflector;
 mod results;
 mod rounds;
+mod seed;
+mod shares;
 mod system;
 mod table;
 mod wrk;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::bed::{Bed, WireKind};
+use self::linux::Linux;
 use self::probe::{Effort, Group};
 use crate::workspace::{self, Workspace};
 
@@ -44,6 +51,9 @@ pub struct BenchArgs {
     /// The networks to measure on; a tap needs root
     #[arg(long, value_enum, value_delimiter = ',', default_value = "user,tap")]
     pub net: Vec<WireKind>,
+    /// Measure this system beside firstpoll
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    pub versus: Option<Versus>,
     /// Write the figures to FILE, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -65,10 +75,18 @@ pub struct BenchArgs {
 pub enum Suite {
     /// HTTP requests per second
     Httpd,
+    /// TCP bandwidth and latency, and messages of many sizes
+    Netbench,
+    /// Frames per second from the driver: the limit of the virtual network card
+    Reflector,
     /// The time from the start to the first answer
     Boot,
     /// What the kernel's operations cost, in instructions
     Guest,
+    /// The future first beside the tasks first
+    Seed,
+    /// The executor on the host beside others, by time and by instructions
+    Micro,
     /// Why one block_on is faster than another: docs/block_on.md
     #[value(name = "block_on")]
     BlockOn,
@@ -76,22 +94,44 @@ pub enum Suite {
     All,
 }
 
+/// Another system to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Versus {
+    /// A Linux guest with Debian's kernel
+    Linux,
+}
+
 /// What the suites measure with.
 #[derive(Debug)]
 struct Setup {
     effort: Effort,
+    /// The Linux guest, if it is asked for.
+    linux: Option<Linux>,
     bed: Bed,
 }
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 4] = [Self::Guest, Self::BlockOn, Self::Boot, Self::Httpd];
+    const ORDER: [Self; 8] = [
+        Self::Micro,
+        Self::BlockOn,
+        Self::Guest,
+        Self::Boot,
+        Self::Reflector,
+        Self::Httpd,
+        Self::Netbench,
+        Self::Seed,
+    ];
 
     fn groups(self, setup: &Setup) -> Result<Vec<Group<'_>>> {
         match self {
             Self::Httpd => httpd::groups(setup),
+            Self::Netbench => netbench::groups(setup),
+            Self::Reflector => reflector::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
+            Self::Seed => seed::groups(setup),
+            Self::Micro => micro::groups(setup),
             Self::BlockOn => block_on::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
@@ -108,13 +148,22 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.check {
         return check::run();
     }
+    if let Some(file) = &args.json {
+        // Better now than after an hour.
+        record::write(file, &[])?;
+    }
     let effort = if args.quick {
         Effort::Quick
     } else {
         Effort::Full
     };
+    let linux = match args.versus {
+        Some(Versus::Linux) => Some(Linux::prepare()?),
+        None => None,
+    };
     let setup = Setup {
         effort,
+        linux,
         bed: Bed::open(&args.net)?,
     };
     let wanted = |suite: &Suite| args.suites.contains(suite) || args.suites.contains(&Suite::All);
@@ -122,13 +171,15 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     for suite in Suite::ORDER.into_iter().filter(wanted) {
         groups.extend(suite.groups(&setup)?);
     }
-    let outcome = rounds::run(&mut groups, effort);
+    let mut outcome = rounds::run(&mut groups, effort);
+    let shares = shares::of_the_reflector(&outcome.records);
+    outcome.records.extend(shares);
 
     let directory = Workspace::load()?.target_dir().join("bench");
     fs::create_dir_all(&directory)?;
-    let default = directory.join("records.json");
-    for file in [Some(default.as_path()), args.json.as_deref()] {
-        write_records(file, &outcome.records)?;
+    record::write(&directory.join("records.json"), &outcome.records)?;
+    if let Some(file) = &args.json {
+        record::write(file, &outcome.records)?;
     }
     if let Some(plots) = &args.plots {
         block_on::write_plots(plots, &outcome.records)?;
@@ -149,11 +200,4 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn write_records(file: Option<&Path>, records: &[record::Record]) -> Result<()> {
-    match file {
-        Some(file) => record::write(file, records),
-        None => Ok(()),
-    }
 }

@@ -1,8 +1,20 @@
 //! What the server answers.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::Malformed;
+
+/// The pause before a message whose latency is measured, as dora's benchmark
+/// has it.
+pub const PACE: Duration = Duration::from_millis(5);
+
+/// How long two tasks then send messages at full speed.
+pub const FULL_SPEED: Duration = Duration::from_millis(200);
+
+/// How many messages may be under way between two tasks. So many are sent
+/// before those that count: they find memory that nothing has used yet.
+pub const CHANNEL_CAPACITY: usize = 16;
 
 /// The length of an encoded [`Report`].
 pub const REPORT_BYTES: usize = 16;
@@ -43,9 +55,9 @@ impl Report {
 /// before the allocation until the receiver has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskFigures {
-    /// The latencies of messages that were sent 5 ms apart.
+    /// The latencies of messages that were sent with a [`PACE`].
     pub latencies_ns: Vec<u64>,
-    /// How many messages were received at full speed.
+    /// How many messages were received at [`FULL_SPEED`].
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,

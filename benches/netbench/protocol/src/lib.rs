@@ -37,7 +37,7 @@ mod messages;
 mod request;
 mod session;
 
-pub use figures::{REPORT_BYTES, Report, TaskFigures};
+pub use figures::{CHANNEL_CAPACITY, FULL_SPEED, PACE, REPORT_BYTES, Report, TaskFigures};
 pub use messages::{END, LENGTH_BYTES, MESSAGE_SIZES, Messages};
 pub use request::{HEADER_BYTES, MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES, MAX_SAMPLES, Malformed, Test};
 pub use session::{NoMemory, Session, Step};

@@ -10,7 +10,7 @@ use firstpoll::block_on;
 use firstpoll::time::{Duration, sleep};
 
 use super::session::Counters;
-use crate::{ByteStream, Session, serve, serve_blocking};
+use crate::{ByteStream, ReadyFirst, Session, serve, serve_blocking};
 
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -92,7 +92,8 @@ fn served(stream: Scripted) -> (Vec<std::string::String>, bool) {
         (lines.map(Into::into).collect(), broke)
     };
     let as_future = run(|stream| block_on(serve(stream, Session::new(), &Counters, PATIENCE)));
-    let blocking = run(|stream| serve_blocking(stream, Session::new(), &Counters, PATIENCE));
+    let blocking =
+        run(|stream| serve_blocking(ReadyFirst, stream, Session::new(), &Counters, PATIENCE));
     assert_eq!(as_future, blocking);
     as_future
 }

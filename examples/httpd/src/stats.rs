@@ -1,0 +1,74 @@
+//! The counters of the machine, as the page `/stats`.
+
+use core::fmt::{self, Display};
+
+use firstpoll::arch::{Instant, now};
+use firstpoll::executor;
+use firstpoll::net::Stack;
+use firstpoll::time::Duration;
+
+use crate::answer::Pages;
+
+/// What `/stats` tells of a running machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    stack: Stack,
+    start: Instant,
+}
+
+impl Counters {
+    /// The executor's counters and those of `stack`; the time up counts from
+    /// here.
+    pub fn new(stack: Stack) -> Self {
+        Self {
+            stack,
+            start: now(),
+        }
+    }
+}
+
+impl Pages for Counters {
+    fn stats(&self) -> impl Display {
+        Snapshot {
+            uptime: now() - self.start,
+            executor: executor::stats(),
+            network: self.stack.stats(),
+        }
+    }
+}
+
+struct Snapshot {
+    uptime: Duration,
+    executor: executor::Stats,
+    network: firstpoll::net::Stats,
+}
+
+/// Displays fields of a structure, one `group.field value` per line.
+macro_rules! lines {
+    ($f:ident, $group:literal, $counters:expr, [$($field:ident)*]) => {
+        $(writeln!($f, concat!($group, ".", stringify!($field), " {}"), $counters.$field)?;)*
+    };
+}
+
+impl Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "uptime_ms {}", self.uptime.as_millis())?;
+        let executor = &self.executor;
+        lines!(f, "executor", executor, [
+            polls wakes passes bottom_halves overdue_passes halts idle_timer_interrupts
+        ]);
+        for (kind, lateness) in [
+            ("interrupt_safe", executor.interrupt_safe_lateness),
+            ("ordinary", executor.ordinary_lateness),
+        ] {
+            let longest = lateness.longest.as_micros();
+            writeln!(f, "executor.{kind}_lateness_us {longest}")?;
+        }
+        lines!(f, "network", self.network, [
+            frames_received frames_sent malformed fragments unsupported resets_limited
+            backlog_full out_of_memory half_open_evicted half_open_expired orphans_evicted
+            send_queue_full unannounced accepted connected sockets half_open time_wait
+        ]);
+        Ok(())
+    }
+}
