@@ -63,6 +63,12 @@ impl Deadlines {
         armed(self.slots[slot as usize].load(Relaxed))
     }
 
+    /// Whether `slot` is armed for `deadline` or sooner.
+    #[inline]
+    pub(super) fn is_armed_by(&self, slot: Slot, deadline: Instant) -> bool {
+        self.get(slot).is_some_and(|armed| armed <= deadline)
+    }
+
     /// Puts `deadline` into `slot`, `None` or [`Instant::MAX`] to disarm it.
     ///
     /// Returns what the timer has to be programmed for, if that is sooner than

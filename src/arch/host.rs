@@ -16,9 +16,11 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use core::time::Duration;
 use std::boxed::Box;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 use std::{thread, thread_local};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use super::deadlines::Deadlines;
 use super::{Armed, Handlers, Instant, Slot};
@@ -86,10 +88,11 @@ impl HostCore {
     }
 }
 
+/// The host's monotonic clock, without the detour over `std`'s instants, which
+/// costs as much again as the clock.
 fn host_now() -> Instant {
-    static START: OnceLock<std::time::Instant> = OnceLock::new();
-    let start = *START.get_or_init(std::time::Instant::now);
-    Instant::ZERO + start.elapsed()
+    let time = clock_gettime(ClockId::Monotonic);
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn this_core() -> &'static HostCore {
@@ -111,8 +114,9 @@ fn handlers() -> Option<&'static Handlers> {
 /// Panics when more than [`MAX_CORES`] threads have called it.
 #[inline]
 pub fn core_id() -> usize {
+    // One comparison, which also spares callers that of an index.
     let id = CORE.get();
-    if id != NOT_A_CORE { id } else { become_core() }
+    if id < MAX_CORES { id } else { become_core() }
 }
 
 #[cold]
@@ -157,20 +161,26 @@ pub fn set_handlers(handlers: &'static Handlers) {
 }
 
 /// Arms `slot` of core `id` for `deadline` unless it is armed for sooner.
+#[inline]
 pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     let core = &CORES[id];
-    let _guard = core.lock();
-    if core
-        .deadlines
-        .get(slot)
-        .is_none_or(|armed| deadline < armed)
-    {
-        program(core, slot, Some(deadline));
+    // Other cores only ever arm for sooner, so what is armed for soon enough
+    // stays so without the lock.
+    if !is_current_core(id) || !core.deadlines.is_armed_by(slot, deadline) {
+        arm_sooner(core, slot, deadline);
     }
     if core.has_no_timer.load(Relaxed) {
         Armed::NoTimer
     } else {
         Armed::Yes
+    }
+}
+
+#[inline(never)]
+fn arm_sooner(core: &HostCore, slot: Slot, deadline: Instant) {
+    let _guard = core.lock();
+    if !core.deadlines.is_armed_by(slot, deadline) {
+        program(core, slot, Some(deadline));
     }
 }
 

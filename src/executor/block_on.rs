@@ -8,7 +8,7 @@ use super::attention::OVERDUE;
 use super::pass::Pass;
 use super::per_core::Core;
 use super::task::Task;
-use super::waker::Call;
+use super::waker::CallSlot;
 use super::{DEFAULT_BUDGET, misuse};
 use crate::arch;
 
@@ -70,43 +70,40 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut context = Context::from_waker(&waker);
     match future.as_mut().poll(&mut context) {
         Poll::Ready(output) if core.attention.get() == 0 => output,
-        Poll::Ready(output) => {
-            before_return(core);
-            output
-        }
-        Poll::Pending => wait(core, &call, future, &mut context),
+        Poll::Ready(output) => before_return(core, output),
+        Poll::Pending => wait(core, future, &mut context),
     }
 }
 
-/// What a ready future still has to do if the attention word is not zero.
+/// What a `block_on` whose future is ready still has to do if the attention
+/// word is not zero.
+///
+/// The output goes through it: the ready path need not save a register for it.
 #[cold]
 #[inline(never)]
 #[track_caller]
-fn before_return(core: &Core) {
+fn before_return<T>(core: &Core, output: T) -> T {
     misuse::check_context(core, "block_on");
     if core.attention.get() & OVERDUE != 0 && arch::interrupts_enabled() {
         let _ = core.pass::<Task>(DEFAULT_BUDGET);
     }
+    output
 }
 
 /// Runs a future that is pending to its end.
 #[inline(never)]
 #[track_caller]
-fn wait<F: Future>(
-    core: &Core,
-    call: &Call<'_>,
-    mut future: Pin<&mut F>,
-    context: &mut Context<'_>,
-) -> F::Output {
+fn wait<F: Future>(core: &Core, mut future: Pin<&mut F>, context: &mut Context<'_>) -> F::Output {
+    let call = core.calls.innermost();
     loop {
         misuse::check(core, "block_on");
-        core.wait_until_woken::<Task>(call);
+        core.wait_until_woken::<Task>(&call);
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             call.retire_wakers();
-            if core.attention.get() != 0 {
-                before_return(core);
+            if core.attention.get() == 0 {
+                return output;
             }
-            return output;
+            return before_return(core, output);
         }
     }
 }
@@ -129,7 +126,7 @@ pub fn pass(budget: usize) -> Pass {
 /// A blocked future's side of the executor: its waker, and whether that fired.
 #[derive(Debug)]
 pub struct Blocked<'a> {
-    call: &'a Call<'a>,
+    call: CallSlot<'a>,
     waker: &'a Waker,
 }
 
@@ -156,10 +153,11 @@ pub fn blocking<R>(body: impl FnOnce(&Blocked<'_>) -> R) -> R {
     let core = Core::current();
     let call = core.calls.begin();
     let waker: ManuallyDrop<Waker> = call.waker();
-    let result = body(&Blocked {
-        call: &call,
+    let blocked = Blocked {
+        call: core.calls.innermost(),
         waker: &waker,
-    });
-    call.retire_wakers();
+    };
+    let result = body(&blocked);
+    blocked.call.retire_wakers();
     result
 }

@@ -29,18 +29,26 @@ impl Core {
     /// May be called from anywhere.
     pub(super) fn schedule<J: Job>(&self, kind: Kind, job: J) {
         let queue = self.queue(kind);
-        let was_empty = queue.push(job, || arch::now_on(self.id));
+        let mut stamp = None;
+        let was_empty = queue.push(job, || *stamp.insert(arch::now_on(self.id)));
         if self.parked.load(SeqCst) {
             self.unhalt();
         } else if was_empty && !queue.is_consuming() {
             // Whoever made the queue non-empty upholds the invariant; in a pass
             // over the queue, its end does.
-            self.uphold(kind);
+            self.uphold_at(kind, || stamp.unwrap_or_else(|| arch::now_on(self.id)));
         }
     }
 
     /// Upholds the invariant for one queue.
     pub(super) fn uphold(&self, kind: Kind) {
+        self.uphold_at(kind, || arch::now_on(self.id));
+    }
+
+    /// Upholds the invariant for one queue, as of a time that is asked for only
+    /// if it matters. One that is a little past may arm what is overdue, which
+    /// then interrupts at once.
+    fn uphold_at(&self, kind: Kind, now: impl FnOnce() -> Instant) {
         let covered = match kind {
             Kind::Ordinary => self.attention.get() & OVERDUE != 0,
             Kind::InterruptSafe => bottom_half::is_pending_on(self.id),
@@ -54,8 +62,8 @@ impl Core {
         // Arming for what the last interrupt found ready would make for two
         // interrupts within one bound. It counts as overdue since then.
         let last_interrupt = Instant::from_nanos(self.deferred_at_ns.load(Relaxed));
-        let deadline = oldest.max(last_interrupt) + self.bound();
-        let overdue = || oldest < last_interrupt || deadline <= arch::now_on(self.id);
+        let deadline = self.bound_after(oldest.max(last_interrupt));
+        let overdue = || oldest < last_interrupt || deadline <= now();
         if kind == Kind::Ordinary && overdue() {
             self.attention.set(OVERDUE);
         } else {
@@ -114,8 +122,11 @@ impl Core {
         // It may be on top of a pass, for which these tasks come too late.
         let next_pass = self.last_pass.load(Relaxed) + 1;
         let found = self.collect::<J>(&consumer, Kind::InterruptSafe, next_pass, now);
+        let counts = &self.counters.in_bottom_halves;
+        counts.wakes.add(found.new as u64);
         let count = found.all().min(DEFAULT_BUDGET);
-        self.poll_section::<J>(&consumer, count, next_pass);
+        let polled = self.poll_section::<J>(&consumer, count, next_pass);
+        counts.polls.add(polled as u64);
         consumer.restamp(found, count);
     }
 }
@@ -132,7 +143,7 @@ impl Drop for EndOfBottomHalf<'_> {
         // after that look has to find that nothing covers it.
         bottom_half::clear_pending();
         if !self.core.interrupt_safe.is_empty() {
-            let deadline = arch::now() + self.core.bound();
+            let deadline = self.core.bound_after(arch::now());
             arch::arm_by(self.core.id, Slot::Deferral, deadline);
         }
     }

@@ -8,7 +8,7 @@ use super::misuse;
 use super::pass::Work;
 use super::per_core::{Core, Kind};
 use super::run_queue::Job;
-use super::waker::Call;
+use super::waker::CallSlot;
 use crate::arch;
 use crate::sync::atomic::Ordering::SeqCst;
 
@@ -24,7 +24,7 @@ pub enum Park {
 impl Core {
     /// Runs passes until `call` is woken, at least one; parks while no task is
     /// ready.
-    pub(super) fn wait_until_woken<J: Job>(&self, call: &Call<'_>) {
+    pub(super) fn wait_until_woken<J: Job>(&self, call: &CallSlot<'_>) {
         let mut pass = self.pass::<J>(DEFAULT_BUDGET);
         while !call.take_woken() {
             if pass.work == Work::None {

@@ -53,6 +53,7 @@ impl Core {
         let ordinary = Section::begin(self, Kind::Ordinary);
         let found = self.collect::<J>(&ordinary.consumer, Kind::Ordinary, number, now);
         let mut ready = found.all();
+        self.counters.in_passes.wakes.add(found.new as u64);
         let mut polled = 0;
         let mut polled_ordinary = 0;
 
@@ -63,6 +64,7 @@ impl Core {
             let section = Section::begin(self, Kind::InterruptSafe);
             let found = self.collect::<J>(&section.consumer, Kind::InterruptSafe, number, now);
             ready += found.all();
+            self.counters.in_passes.wakes.add(found.new as u64);
             let last = ordinary.consumer.first_found_by::<J>().unwrap_or(number);
             polled += self.poll_section::<J>(&section.consumer, budget, last);
             section.consumer.restamp(found, polled);
@@ -84,6 +86,7 @@ impl Core {
         }
         ordinary.consumer.restamp(found, polled_ordinary);
         drop(ordinary);
+        self.counters.in_passes.polls.add(polled as u64);
 
         Pass {
             polled,
@@ -106,13 +109,13 @@ impl Core {
         now: Instant,
     ) -> Collected {
         let found = consumer.collect::<J>(pass);
-        self.counters.wakes.add(found.new as u64);
         if let Some(oldest) = consumer.ready_since() {
             let lateness = match kind {
                 Kind::InterruptSafe => &self.counters.interrupt_safe_lateness,
                 Kind::Ordinary => &self.counters.ordinary_lateness,
             };
-            lateness.note(now - oldest, consumer.first_spawned_at::<J>());
+            let nanos = now.as_nanos().saturating_sub(oldest.as_nanos());
+            lateness.note(nanos, || consumer.first_spawned_at::<J>());
         }
         found
     }
@@ -139,7 +142,6 @@ impl Core {
             polled += 1;
             job.run();
         }
-        self.counters.polls.add(polled as u64);
         polled
     }
 }
@@ -173,6 +175,8 @@ struct Uphold<'a> {
 
 impl Drop for Uphold<'_> {
     fn drop(&mut self) {
-        self.core.uphold(self.kind);
+        if !self.core.queue(self.kind).is_empty() {
+            self.core.uphold(self.kind);
+        }
     }
 }

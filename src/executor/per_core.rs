@@ -1,14 +1,13 @@
 //! The executor's state on one core.
 
 use core::panic::Location;
-use core::time::Duration;
 
 use super::DEFERRAL_BOUND;
 use super::attention::Attention;
 use super::run_queue::RunQueue;
 use super::stats::Counters;
 use super::waker::Calls;
-use crate::arch;
+use crate::arch::{self, Instant};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, const_fn};
 
 /// Which of a core's two run queues a task belongs to.
@@ -101,8 +100,10 @@ impl Core {
         }
     }
 
-    pub(super) fn bound(&self) -> Duration {
-        Duration::from_nanos(self.bound_ns.load(Relaxed))
+    /// The deferral bound after `start`.
+    pub(super) fn bound_after(&self, start: Instant) -> Instant {
+        let bound_ns = self.bound_ns.load(Relaxed);
+        Instant::from_nanos(start.as_nanos().saturating_add(bound_ns))
     }
 
     /// Whether a task is ready.

@@ -46,12 +46,12 @@ pub struct Lateness {
 
 /// The counters as a core keeps them.
 ///
-/// A bottom half counts on top of a pass that it interrupted, so additions are
-/// atomic where both count.
+/// A bottom half runs on top of a pass that it interrupted, so each has its
+/// own.
 #[derive(Debug)]
 pub(super) struct Counters {
-    pub(super) polls: Counter,
-    pub(super) wakes: Counter,
+    pub(super) in_passes: JobCounters,
+    pub(super) in_bottom_halves: JobCounters,
     pub(super) passes: Counter,
     pub(super) bottom_halves: Counter,
     pub(super) overdue_passes: Counter,
@@ -61,6 +61,14 @@ pub(super) struct Counters {
     pub(super) ordinary_lateness: LatenessCounter,
 }
 
+#[derive(Debug)]
+pub(super) struct JobCounters {
+    pub(super) polls: Counter,
+    pub(super) wakes: Counter,
+}
+
+/// Written in one place of the core's own code, which never interrupts itself:
+/// plain loads and stores are enough.
 #[derive(Debug)]
 pub(super) struct Counter {
     value: AtomicU64,
@@ -76,8 +84,8 @@ impl Counters {
     const_fn! {
         pub(super) const fn new() -> Self {
             Self {
-                polls: Counter::new(),
-                wakes: Counter::new(),
+                in_passes: JobCounters::new(),
+                in_bottom_halves: JobCounters::new(),
                 passes: Counter::new(),
                 bottom_halves: Counter::new(),
                 overdue_passes: Counter::new(),
@@ -85,6 +93,17 @@ impl Counters {
                 idle_timer_interrupts: Counter::new(),
                 interrupt_safe_lateness: LatenessCounter::new(),
                 ordinary_lateness: LatenessCounter::new(),
+            }
+        }
+    }
+}
+
+impl JobCounters {
+    const_fn! {
+        const fn new() -> Self {
+            Self {
+                polls: Counter::new(),
+                wakes: Counter::new(),
             }
         }
     }
@@ -100,9 +119,8 @@ impl Counter {
     }
 
     pub(super) fn add(&self, count: u64) {
-        if count != 0 {
-            self.value.fetch_add(count, Relaxed);
-        }
+        let value = self.value.load(Relaxed);
+        self.value.store(value + count, Relaxed);
     }
 
     #[cfg(not(firstpoll_loom))]
@@ -121,12 +139,16 @@ impl LatenessCounter {
         }
     }
 
-    /// Notes that `task`, the oldest of its queue, was ready for `lateness`.
-    pub(super) fn note(&self, lateness: Duration, task: Option<&'static Location<'static>>) {
-        let nanos = lateness.as_nanos() as u64;
+    /// Notes that a task, the oldest of its queue, was ready for `nanos`. Which
+    /// one is asked for only if that is the longest yet.
+    pub(super) fn note(
+        &self,
+        nanos: u64,
+        task: impl FnOnce() -> Option<&'static Location<'static>>,
+    ) {
         if nanos > self.longest_ns.load(Relaxed) {
             self.longest_ns.store(nanos, Relaxed);
-            let task = task.map_or(core::ptr::null_mut(), |task| {
+            let task = task().map_or(core::ptr::null_mut(), |task| {
                 core::ptr::from_ref(task).cast_mut()
             });
             self.task.store(task, Relaxed);
@@ -147,8 +169,8 @@ impl LatenessCounter {
 pub fn stats() -> Stats {
     let counters = &Core::current().counters;
     Stats {
-        polls: counters.polls.get(),
-        wakes: counters.wakes.get(),
+        polls: counters.in_passes.polls.get() + counters.in_bottom_halves.polls.get(),
+        wakes: counters.in_passes.wakes.get() + counters.in_bottom_halves.wakes.get(),
         passes: counters.passes.get(),
         bottom_halves: counters.bottom_halves.get(),
         overdue_passes: counters.overdue_passes.get(),

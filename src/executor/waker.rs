@@ -85,9 +85,18 @@ impl Calls {
         self.level.store(level + 1, Relaxed);
         Call {
             calls: self,
-            slot,
-            level,
             data: slot.load(Relaxed),
+        }
+    }
+
+    /// The slot of the innermost call.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of any.
+    pub(crate) fn innermost(&self) -> CallSlot<'_> {
+        CallSlot {
+            value: &self.slots[self.level.load(Relaxed) - 1],
         }
     }
 
@@ -126,12 +135,12 @@ fn too_deep() -> ! {
 
 /// A `block_on` that is under way; dropping it, also by unwinding, ends it.
 ///
-/// Calls end in the reverse order of their beginnings.
+/// Calls end in the reverse order of their beginnings. So it need not keep its
+/// level, which the ready path would pay for: in the poll it would take
+/// registers that have to be saved.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     calls: &'a Calls,
-    slot: &'a AtomicU64,
-    level: usize,
     data: u64,
 }
 
@@ -146,24 +155,34 @@ impl Call<'_> {
         // used from any thread.
         ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
     }
+}
 
+impl Drop for Call<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let level = self.calls.level.load(Relaxed);
+        self.calls.level.store(level - 1, Relaxed);
+    }
+}
+
+/// The slot of a call that waits.
+#[derive(Debug)]
+pub(crate) struct CallSlot<'a> {
+    value: &'a AtomicU64,
+}
+
+impl CallSlot<'_> {
     /// Takes the note that the call was woken.
     pub(crate) fn take_woken(&self) -> bool {
-        self.slot.load(SeqCst) & WOKEN != 0 && self.slot.fetch_and(!WOKEN, SeqCst) & WOKEN != 0
+        self.value.load(SeqCst) & WOKEN != 0 && self.value.fetch_and(!WOKEN, SeqCst) & WOKEN != 0
     }
 
     /// Makes the call's wakers stale, at the end of a call that has waited.
     pub(crate) fn retire_wakers(&self) {
         // A plain store: a wake that comes in between belongs to the generation
         // that ends here and is of no use to anybody.
-        self.slot.store(next_generation(self.data), Relaxed);
-    }
-}
-
-impl Drop for Call<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.calls.level.store(self.level, Relaxed);
+        let ended = self.value.load(Relaxed);
+        self.value.store(next_generation(ended), Relaxed);
     }
 }
 

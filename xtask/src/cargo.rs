@@ -98,6 +98,21 @@ pub fn build_static(workspace: &Workspace, packages: &[&str]) -> Result<Vec<Path
     images_of(command)
 }
 
+/// Builds the binaries and benchmarks of `package` for this machine, as a
+/// release, and returns their paths.
+///
+/// # Errors
+///
+/// If they do not build.
+pub fn build_benches(package: &str) -> Result<Vec<PathBuf>> {
+    let mut command = toolchain::cargo();
+    command
+        .current_dir(workspace::root())
+        .args(["build", "--release", "--bins", "--benches"])
+        .args(["--package", package]);
+    images_of(command)
+}
+
 /// Runs `cargo build` and returns the programs that it made.
 fn images_of(mut command: Command) -> Result<Vec<PathBuf>> {
     let mut cargo = command
@@ -150,6 +165,11 @@ pub struct Cargo {
 }
 
 impl Cargo {
+    /// `cargo build`.
+    pub fn build() -> Self {
+        Self::new("build")
+    }
+
     /// `cargo test`, which runs all tests even if some fail.
     pub fn test() -> Self {
         Self::new("test").arg("--no-fail-fast")

@@ -38,6 +38,11 @@ pub const IP: Tool = Tool {
     program: "ip",
     package: "iproute2",
 };
+/// What counts the instructions of a process.
+pub const VALGRIND: Tool = Tool {
+    program: "valgrind",
+    package: "valgrind",
+};
 /// The linker, where rustup does not bring one.
 pub const LLD: Tool = Tool {
     program: "ld.lld",

@@ -79,6 +79,10 @@ pub struct Pace {
     /// Keep every core out of its idle state with a thread of idle priority
     #[arg(long)]
     pub warm_cores: bool,
+    /// How late in ns the kernel may end a sleep, to end several at once;
+    /// Linux allows itself 50,000
+    #[arg(long, value_name = "NS")]
+    pub timer_slack: Option<u32>,
 }
 
 /// The options of `steps`.

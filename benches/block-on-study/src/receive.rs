@@ -11,7 +11,7 @@ use crate::executor::{self, Executor};
 use crate::options::{ChannelKind, ExecutorKind, Producer, ReceiveOptions, Shape, TimerKind};
 use crate::produce::{BURST, Plan, Source};
 use crate::report::{figure, median, micros, percentiles};
-use crate::system::{Usage, WarmCores};
+use crate::system::{self, Usage, WarmCores};
 use crate::timer;
 
 /// Paced messages before those that are measured.
@@ -27,6 +27,9 @@ const BURSTS: Duration = Duration::from_millis(100);
 /// If the options do not fit together, or a message is lost.
 pub fn run(options: &ReceiveOptions) -> Result<()> {
     check(options)?;
+    if let Some(slack_ns) = options.pace.timer_slack {
+        system::set_timer_slack(slack_ns).context("cannot set the timer slack")?;
+    }
     // tokio's timers need a runtime. With another crate's `block_on` they run
     // on the threads of this one.
     let runtime = needs_runtime(options)

@@ -1,10 +1,11 @@
 //! What only the operating system can tell or do.
 
+use std::hint::spin_loop;
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 /// What the process has used so far, all its threads together.
@@ -56,7 +57,6 @@ impl Usage {
 #[derive(Debug)]
 pub struct WarmCores {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 impl WarmCores {
@@ -66,25 +66,25 @@ impl WarmCores {
     ///
     /// If a thread cannot have idle priority.
     pub fn start() -> io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (results, ready) = std::sync::mpsc::channel();
-        let threads = (0..thread::available_parallelism()?.get())
-            .map(|_| {
-                let (stop, results) = (stop.clone(), results.clone());
-                thread::spawn(move || {
-                    let lowered = use_idle_priority();
-                    let spins = lowered.is_ok();
-                    let _ = results.send(lowered);
-                    while spins && !stop.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                })
-            })
-            .collect();
-        drop(results);
-        let warm = Self { stop, threads };
-        for result in ready {
-            result?;
+        let warm = Self {
+            stop: Arc::default(),
+        };
+        let (ids, started) = mpsc::channel();
+        for _ in 0..thread::available_parallelism()?.get() {
+            let (stop, ids) = (warm.stop.clone(), ids.clone());
+            thread::spawn(move || {
+                // SAFETY: the call takes nothing and only tells.
+                let _ = ids.send(unsafe { libc::gettid() });
+                drop(ids); // Or nobody learns that all have started.
+                while !stop.load(Relaxed) {
+                    spin_loop();
+                }
+            });
+        }
+        drop(ids);
+        // Lowered from outside: once lowered, they run when nobody else wants to.
+        for id in started {
+            use_idle_priority(id)?;
         }
         Ok(warm)
     }
@@ -92,18 +92,28 @@ impl WarmCores {
 
 impl Drop for WarmCores {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // Such a thread does not panic.
-            let _ = thread.join();
-        }
+        self.stop.store(true, Relaxed);
     }
 }
 
-fn use_idle_priority() -> io::Result<()> {
+/// Sets how late the kernel may end the sleeps of the calling thread and of those
+/// that it will start.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub fn set_timer_slack(slack_ns: u32) -> io::Result<()> {
+    // SAFETY: the call takes a number.
+    match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack_ns)) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn use_idle_priority(thread: libc::pid_t) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: 0 is the calling thread; the parameters live through the call.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } {
+    // SAFETY: the parameters live through the call.
+    match unsafe { libc::sched_setscheduler(thread, libc::SCHED_IDLE, &parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ use crate::system::{self, Usage, WarmCores};
 ///
 /// If the system refuses what is needed.
 pub fn run(options: &WakesOptions) -> Result<()> {
+    if let Some(slack_ns) = options.pace.timer_slack {
+        system::set_timer_slack(slack_ns).context("cannot set the timer slack")?;
+    }
     let warm = options.pace.warm_cores.then(WarmCores::start).transpose();
     let _warm = warm.context("cannot keep the cores warm")?;
     let bell = Arc::new(Bell::new(options.mechanism)?);
@@ -29,8 +32,12 @@ pub fn run(options: &WakesOptions) -> Result<()> {
     let ringer = {
         let (bell, pace) = (bell.clone(), options.pace);
         thread::spawn(move || -> Result<()> {
-            for _ in 0..rings {
+            for ring in 0..rings {
                 produce::wait(pace);
+                // A waiter that was kept from its core has the next one late.
+                while !bell.is_taken(ring) {
+                    thread::yield_now();
+                }
                 bell.rung_ns.store(nanos(start), Relaxed);
                 bell.ring()?;
             }
@@ -46,6 +53,7 @@ pub fn run(options: &WakesOptions) -> Result<()> {
         bell.wait()?;
         let latency = nanos(start).saturating_sub(bell.rung_ns.load(Relaxed));
         latencies.push(Duration::from_nanos(latency));
+        bell.taken.store(ring + 1, Release);
     }
     let used = Usage::now()?.since(before);
     ringer.join().expect("the ringer does not panic")?;
@@ -67,6 +75,8 @@ fn nanos(start: Instant) -> u64 {
 struct Bell {
     mechanism: Mechanism,
     rung_ns: AtomicU64,
+    /// The number of rings that the waiter has taken.
+    taken: AtomicUsize,
     /// Rings that nobody has taken yet: 0 or 1.
     rung: AtomicU32,
     waiter: Thread,
@@ -81,12 +91,18 @@ impl Bell {
         Ok(Self {
             mechanism,
             rung_ns: AtomicU64::new(0),
+            taken: AtomicUsize::new(0),
             rung: AtomicU32::new(0),
             waiter: thread::current(),
             locked: Mutex::new(false),
             changed: Condvar::new(),
             event: system::eventfd().context("cannot make an eventfd")?,
         })
+    }
+
+    /// Whether `rings` were rung, and all of them taken.
+    fn is_taken(&self, rings: usize) -> bool {
+        self.taken.load(Acquire) == rings
     }
 
     fn ring(&self) -> Result<()> {

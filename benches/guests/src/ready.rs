@@ -18,9 +18,10 @@ use core::task::{Context, Poll, Waker};
 use firstpoll::executor::{DEFAULT_BUDGET, pass};
 use firstpoll::runtime::Runtime;
 use firstpoll::{arch, block_on, println, spawn, yield_now};
+use httpd::BlockOn;
 
 use crate::count::per_round;
-use crate::order::pass_first;
+use crate::order::PassFirst;
 
 firstpoll::entry!(main);
 
@@ -51,7 +52,7 @@ fn main(_: Runtime) {
         queue(queued);
         println!(
             "pass_first_{queued} {}",
-            per_round(ROUNDS, || pass_first(Opaque))
+            per_round(ROUNDS, || PassFirst.block_on(Opaque))
         );
         drain();
     }

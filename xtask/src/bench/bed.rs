@@ -121,9 +121,20 @@ impl Wire {
             Some(namespace) => Some(Inside::enter(namespace)?),
             None => None,
         };
-        let _ahead = Ahead::get()?;
+        let _ahead = Ahead::on_clients_core()?;
         measure()
     }
+}
+
+/// Calls `measure` with the calling thread ahead of all others, on any core;
+/// what it starts inherits that.
+///
+/// # Errors
+///
+/// Those of `measure`; or if the operating system refuses the priority.
+pub fn ahead<R>(measure: impl FnOnce() -> Result<R>) -> Result<R> {
+    let _ahead = Ahead::get()?;
+    measure()
 }
 
 /// Gives a guest's processor, a thread of QEMU, a core of the host to itself.
@@ -210,20 +221,25 @@ fn ip(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The calling thread on the client's core and, as root, ahead of all others,
-/// until this is dropped.
+/// The calling thread on some cores and, as root, ahead of all others, until this
+/// is dropped.
 struct Ahead {
     before: CpuSet,
 }
 
 impl Ahead {
-    fn get() -> Result<Self> {
-        let before = sched_getaffinity(None)?;
+    fn on_clients_core() -> Result<Self> {
+        let ahead = Self::get()?;
         if let Some((_, second)) = cores()? {
             let mut set = CpuSet::new();
             set.set(second);
             sched_setaffinity(None, &set)?;
         }
+        Ok(ahead)
+    }
+
+    fn get() -> Result<Self> {
+        let before = sched_getaffinity(None)?;
         if rustix::process::geteuid().is_root() {
             set_niceness(-20)?;
             set_slice(SLICE_NS)?;

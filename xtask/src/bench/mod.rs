@@ -5,12 +5,14 @@
 //! and writes the figures.
 
 mod bed;
+mod block_on;
 mod boot;
 pub mod check;
 mod guest;
 mod httpd;
 mod linux;
 mod machine;
+mod micro;
 mod netbench;
 mod page;
 mod plot;
@@ -20,12 +22,13 @@ mod reflector;
 mod results;
 mod rounds;
 mod seed;
+mod shares;
 mod system;
 mod table;
 mod wrk;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -58,6 +61,9 @@ pub struct BenchArgs {
     /// benches/baseline.json
     #[arg(long, conflicts_with = "quick")]
     pub record: bool,
+    /// Draw the plots of docs/block_on.md into DIR
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
     /// Only compare instruction counts with benches/baseline.json; the status
     /// is 1 if one rose by more than 3 %
     #[arg(long, exclusive = true)]
@@ -79,6 +85,11 @@ pub enum Suite {
     Guest,
     /// The future first beside the tasks first
     Seed,
+    /// The executor on the host beside others, by time and by instructions
+    Micro,
+    /// Why one block_on is faster than another: docs/block_on.md
+    #[value(name = "block_on")]
+    BlockOn,
     /// All of these
     All,
 }
@@ -101,7 +112,9 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 6] = [
+    const ORDER: [Self; 8] = [
+        Self::Micro,
+        Self::BlockOn,
         Self::Guest,
         Self::Boot,
         Self::Reflector,
@@ -118,6 +131,8 @@ impl Suite {
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
             Self::Seed => seed::groups(setup),
+            Self::Micro => micro::groups(setup),
+            Self::BlockOn => block_on::groups(setup),
             Self::All => unreachable!("`all` stands for the others"),
         }
     }
@@ -132,6 +147,10 @@ impl Suite {
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.check {
         return check::run();
+    }
+    if let Some(file) = &args.json {
+        // Better now than after an hour.
+        record::write(file, &[])?;
     }
     let effort = if args.quick {
         Effort::Quick
@@ -152,13 +171,18 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     for suite in Suite::ORDER.into_iter().filter(wanted) {
         groups.extend(suite.groups(&setup)?);
     }
-    let outcome = rounds::run(&mut groups, effort);
+    let mut outcome = rounds::run(&mut groups, effort);
+    let shares = shares::of_the_reflector(&outcome.records);
+    outcome.records.extend(shares);
 
     let directory = Workspace::load()?.target_dir().join("bench");
     fs::create_dir_all(&directory)?;
-    let default = directory.join("records.json");
-    for file in [Some(default.as_path()), args.json.as_deref()] {
-        write_records(file, &outcome.records)?;
+    record::write(&directory.join("records.json"), &outcome.records)?;
+    if let Some(file) = &args.json {
+        record::write(file, &outcome.records)?;
+    }
+    if let Some(plots) = &args.plots {
+        block_on::write_plots(plots, &outcome.records)?;
     }
     let index = directory.join("index.html");
     fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
@@ -176,11 +200,4 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn write_records(file: Option<&Path>, records: &[record::Record]) -> Result<()> {
-    match file {
-        Some(file) => record::write(file, records),
-        None => Ok(()),
-    }
 }

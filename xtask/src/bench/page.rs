@@ -30,8 +30,12 @@ for context.";
 /// If a plot cannot be drawn.
 pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
     let tables = table::tables(records);
-    let mut benches: Vec<&str> = tables.iter().map(|table| table.bench).collect();
-    benches.dedup();
+    let mut benches: Vec<&str> = Vec::new();
+    for table in &tables {
+        if !benches.contains(&table.bench) {
+            benches.push(table.bench);
+        }
+    }
     let mut sections = Vec::new();
     for bench in &benches {
         let mut parts = Vec::new();

@@ -19,10 +19,10 @@ use crate::stages::{self, Point, STAGES, Staged, reach};
 use crate::wire::Wire;
 
 /// The connections, of which one is served alone first.
-const CONNECTIONS: usize = 128;
+pub const CONNECTIONS: usize = 128;
 /// Requests that arrive together: their answers are ready before the stack
 /// acknowledges any without one, after 1 ms.
-const AT_ONCE: usize = 32;
+pub const AT_ONCE: usize = 32;
 /// The requests of each measurement.
 const REQUESTS: usize = 2048;
 
@@ -31,9 +31,9 @@ const BUFFERS: Buffers = Buffers {
     receive_bytes: 4 << 10,
     send_bytes: 4 << 10,
 };
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn count() {
+pub fn count() -> Bench {
     // What a card's interrupt wakes is polled by the pass that follows it, as
     // on a core that it has found halted: no deferral is armed.
     executor::set_deferral_bound(Duration::MAX);
@@ -57,6 +57,7 @@ pub fn count() {
     }
     println!("http_request_128 {}", bench.per_request(1));
     println!("http_request_128_by_32 {}", bench.per_request(AT_ONCE));
+    bench
 }
 
 /// Runs tasks until none is ready.
@@ -64,7 +65,7 @@ fn settle() {
     while pass(DEFAULT_BUDGET).work == Work::Ready {}
 }
 
-struct NoPages;
+pub struct NoPages;
 
 impl Pages for NoPages {
     fn stats(&self) -> impl Display {
@@ -73,10 +74,10 @@ impl Pages for NoPages {
 }
 
 /// The stack under test and its clients.
-struct Bench {
-    wire: Wire,
+pub struct Bench {
+    pub wire: Wire,
     listener: TcpListener,
-    clients: Vec<Client>,
+    pub clients: Vec<Client>,
     next_port: u16,
     answer_bytes: usize,
 }
@@ -128,12 +129,7 @@ impl Bench {
     /// Adds a connection that is served by a task, and has its first request
     /// answered.
     fn connect<S: ByteStream + 'static>(&mut self, stream: impl FnOnce(TcpStream) -> S) {
-        let (mut client, syn) = Client::connect(self.next_port);
-        self.next_port += 1;
-        self.ask(&[syn], 1);
-        let ack = client.accept(&self.wire.last_sent());
-        self.ask(&[ack], 0);
-        let accepted = stream(block_on(self.listener.accept()).expect("it has connected"));
+        let accepted = stream(self.accept());
         spawn(async {
             let end = serve(accepted, Session::new(), &NoPages, PATIENCE).await;
             end.expect("the connection holds");
@@ -141,15 +137,29 @@ impl Bench {
         .detach();
         settle();
 
-        self.ask(&[client.request()], 1);
+        let client = self.clients.last_mut().expect("it was added");
+        let request = client.request();
+        self.ask(&[request], 1);
+        let client = self.clients.last_mut().expect("it was added");
         self.answer_bytes = client.check(&self.wire.last_sent(), false);
         client.expect(self.answer_bytes);
-        self.ask(&[client.acknowledge()], 0);
-        self.clients.push(client);
+        let acknowledgement = client.acknowledge();
+        self.ask(&[acknowledgement], 0);
     }
 
-    /// Instructions per request, of the clients in turn, `at_once` together.
-    fn per_request(&mut self, at_once: usize) -> u64 {
+    /// Adds a connection.
+    pub fn accept(&mut self) -> TcpStream {
+        let (mut client, syn) = Client::connect(self.next_port);
+        self.next_port += 1;
+        self.ask(&[syn], 1);
+        let ack = client.accept(&self.wire.last_sent());
+        self.ask(&[ack], 0);
+        self.clients.push(client);
+        block_on(self.listener.accept()).expect("it has connected")
+    }
+
+    /// Requests of the clients in turn.
+    pub fn requests(&mut self) -> Vec<Frame> {
         let clients = self.clients.len();
         let mut frames = Vec::with_capacity(REQUESTS);
         for request in 0..REQUESTS {
@@ -157,14 +167,25 @@ impl Bench {
             frames.push(client.request());
             client.expect(self.answer_bytes);
         }
-        let chunks = frames.chunks(at_once);
-        let total = chunks.map(|frames| self.ask(frames, frames.len())).sum();
-        let last = &self.clients[(REQUESTS - 1) % clients];
+        frames
+    }
+
+    /// Checks the answer to the last of those requests, and acknowledges all:
+    /// else the stack would repeat answers while the next are prepared.
+    pub fn finish(&self) {
+        let last = &self.clients[(REQUESTS - 1) % self.clients.len()];
         last.check(&self.wire.last_sent(), true);
-        // Else the stack would repeat answers while the next are prepared.
         for client in &self.clients {
             self.ask(&[client.acknowledge()], 0);
         }
+    }
+
+    /// Instructions per request, of the clients in turn, `at_once` together.
+    fn per_request(&mut self, at_once: usize) -> u64 {
+        let frames = self.requests();
+        let chunks = frames.chunks(at_once);
+        let total = chunks.map(|frames| self.ask(frames, frames.len())).sum();
+        self.finish();
         each(total, REQUESTS as u64)
     }
 }

@@ -8,11 +8,18 @@
 
 extern crate alloc;
 
+#[path = "../calls.rs"]
+mod calls;
 #[path = "../count.rs"]
 mod count;
+#[path = "../one_set.rs"]
+mod one_set;
+#[path = "../order.rs"]
+mod order;
 
 mod client;
 mod http;
+mod orders;
 mod stages;
 mod tasks;
 mod timers;
@@ -25,5 +32,6 @@ firstpoll::entry!(main);
 fn main(_: Runtime) {
     tasks::count();
     timers::count();
-    http::count();
+    let mut bench = http::count();
+    orders::count(&mut bench);
 }

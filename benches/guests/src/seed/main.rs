@@ -18,10 +18,13 @@
 
 extern crate alloc;
 
+#[path = "../calls.rs"]
+mod calls;
+#[path = "../one_set.rs"]
+mod one_set;
 #[path = "../order.rs"]
 mod order;
 
-mod background;
 mod bulk;
 
 mod syscalls;
@@ -34,6 +37,8 @@ use firstpoll::runtime::{Args, Runtime};
 use firstpoll::time::Duration;
 use firstpoll::{println, spawn};
 use httpd::{BlockOn, Counters, ReadyFirst, Session, serve, serve_blocking};
+
+use crate::order::PassFirst;
 
 firstpoll::entry!(main, options: ["order", "shape", "background"]);
 
@@ -53,17 +58,6 @@ const LARGE: Buffers = Buffers {
     receive_bytes: 256 << 10,
     send_bytes: 256 << 10,
 };
-
-/// The order that firstpoll turns round.
-#[derive(Clone, Copy)]
-struct PassFirst;
-
-impl BlockOn for PassFirst {
-    #[inline]
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
-        order::pass_first(future)
-    }
-}
 
 fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
     match runtime.args().get("order") {
@@ -94,7 +88,7 @@ fn run(
     };
     let listener = TcpListener::bind_with(stack, PORT, options)?;
     match args.get("background") {
-        Some("one_set") => spawn(background::poll_one_set()).detach(),
+        Some("one_set") => spawn(one_set::poll()).detach(),
         Some("none") | None => {}
         Some(_) => return Err("background= is none or one_set".into()),
     }

@@ -10,14 +10,15 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::error;
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::task::Poll;
 
-use firstpoll::net::{Error, TcpListener, TcpStream};
+use firstpoll::net::TcpListener;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use httpd::{BlockOn, ByteStream, Counters, Session, serve};
+use httpd::{BlockOn, Counters, Session, serve};
 
+use crate::calls::{Calls, call};
 use crate::{PATIENCE, note};
 
 type Connection<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -53,36 +54,4 @@ pub fn serve_all(
             }
         }
     }))
-}
-
-/// One operation by calls of the kernel: each tries it and returns at once.
-async fn call<F: Future>(executor: impl BlockOn, operation: F) -> F::Output {
-    let mut operation = pin!(operation);
-    poll_fn(|outer| {
-        // The waker that is noted is the connection's, not the call's.
-        executor.block_on(poll_fn(|_| Poll::Ready(operation.as_mut().poll(outer))))
-    })
-    .await
-}
-
-/// A connection whose operations are such calls.
-struct Calls<E> {
-    stream: TcpStream,
-    executor: E,
-}
-
-impl<E: BlockOn + Copy> ByteStream for Calls<E> {
-    type Error = Error;
-
-    async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        call(self.executor, self.stream.read(buffer)).await
-    }
-
-    async fn write_all(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        call(self.executor, self.stream.write_all(bytes)).await
-    }
-
-    async fn shutdown(&mut self) -> Result<(), Error> {
-        call(self.executor, self.stream.shutdown()).await
-    }
 }

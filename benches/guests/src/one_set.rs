@@ -19,7 +19,7 @@ const FIRST_PORT: u16 = 10_000;
 const ADDRESS: IpAddress = IpAddress::v4(127, 0, 0, 1);
 
 /// Polls a stack with 128 idle sockets for ever.
-pub async fn poll_one_set() {
+pub async fn poll() {
     let mut device = Loopback::new(Medium::Ethernet);
     let config = Config::new(EthernetAddress([0x02, 0, 0, 0, 0, 1]).into());
     let mut interface = Interface::new(config, &mut device, time());
