@@ -154,7 +154,7 @@ pub fn blocking<R>(body: impl FnOnce(&Blocked<'_>) -> R) -> R {
     let call = core.calls.begin();
     let waker: ManuallyDrop<Waker> = call.waker();
     let blocked = Blocked {
-        call: core.calls.innermost(),
+        call: call.slot(),
         waker: &waker,
     };
     let result = body(&blocked);

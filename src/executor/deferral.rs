@@ -36,19 +36,20 @@ impl Core {
         } else if was_empty && !queue.is_consuming() {
             // Whoever made the queue non-empty upholds the invariant; in a pass
             // over the queue, its end does.
-            self.uphold_at(kind, || stamp.unwrap_or_else(|| arch::now_on(self.id)));
+            self.uphold_at(kind, stamp);
         }
     }
 
     /// Upholds the invariant for one queue.
     pub(super) fn uphold(&self, kind: Kind) {
-        self.uphold_at(kind, || arch::now_on(self.id));
+        self.uphold_at(kind, None);
     }
 
-    /// Upholds the invariant for one queue, as of a time that is asked for only
-    /// if it matters. One that is a little past may arm what is overdue, which
-    /// then interrupts at once.
-    fn uphold_at(&self, kind: Kind, now: impl FnOnce() -> Instant) {
+    /// Upholds the invariant for one queue, as of `now` if that is given. One
+    /// that is a little past may arm what is overdue, which then interrupts at
+    /// once.
+    #[inline(never)] // It is rarely needed where it is called most.
+    fn uphold_at(&self, kind: Kind, now: Option<Instant>) {
         let covered = match kind {
             Kind::Ordinary => self.attention.get() & OVERDUE != 0,
             Kind::InterruptSafe => bottom_half::is_pending_on(self.id),
@@ -63,7 +64,8 @@ impl Core {
         // interrupts within one bound. It counts as overdue since then.
         let last_interrupt = Instant::from_nanos(self.deferred_at_ns.load(Relaxed));
         let deadline = self.bound_after(oldest.max(last_interrupt));
-        let overdue = || oldest < last_interrupt || deadline <= now();
+        let overdue =
+            || oldest < last_interrupt || deadline <= now.unwrap_or_else(|| arch::now_on(self.id));
         if kind == Kind::Ordinary && overdue() {
             self.attention.set(OVERDUE);
         } else {

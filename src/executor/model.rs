@@ -274,7 +274,7 @@ fn park_until_task(schedule: impl FnOnce(TestJob) -> thread::JoinHandle<()>) {
         waker.wake_by_ref();
     });
     let scheduler = schedule(job);
-    core().wait_until_woken::<TestJob>(&call);
+    core().wait_until_woken::<TestJob>(&call.slot());
     scheduler.join().unwrap();
     assert_eq!(log.names(), [1]);
     assert!(!core().parked.load(Relaxed));
@@ -299,7 +299,7 @@ fn model_park_ends_when_another_core_wakes_the_call() {
         let call = core().calls.begin();
         let waker = Waker::clone(&call.waker());
         let other = thread::spawn(move || waker.wake());
-        core().wait_until_woken::<TestJob>(&call);
+        core().wait_until_woken::<TestJob>(&call.slot());
         other.join().unwrap();
     });
 }
@@ -311,7 +311,7 @@ fn model_park_ends_when_an_interrupt_wakes_the_call() {
         let call = core().calls.begin();
         let waker = Waker::clone(&call.waker());
         let device = machine::interrupt(move || waker.wake());
-        core().wait_until_woken::<TestJob>(&call);
+        core().wait_until_woken::<TestJob>(&call.slot());
         device.join().unwrap();
     });
 }
@@ -328,7 +328,7 @@ fn model_park_end_upholds_the_deferral() {
             waker.wake();
             core().schedule(Ordinary, TestJob::noting(1, &in_other));
         });
-        core().wait_until_woken::<TestJob>(&call);
+        core().wait_until_woken::<TestJob>(&call.slot());
         other.join().unwrap();
         assert_deferral();
         drain();
@@ -349,7 +349,7 @@ fn model_park_end_upholds_the_deferral_after_an_interrupt() {
                 waker.wake();
                 core().schedule(kind, TestJob::noting(1, &in_interrupt));
             });
-            core().wait_until_woken::<TestJob>(&call);
+            core().wait_until_woken::<TestJob>(&call.slot());
             device.join().unwrap();
             assert_deferral();
             drain();
@@ -368,7 +368,7 @@ fn model_park_ends_whichever_wake_comes_first() {
         let device = machine::interrupt(move || waker.wake());
         let job = TestJob::noting(1, &log);
         let other = thread::spawn(|| core().schedule(Ordinary, job));
-        core().wait_until_woken::<TestJob>(&call);
+        core().wait_until_woken::<TestJob>(&call.slot());
         other.join().unwrap();
         device.join().unwrap();
         assert_deferral();
@@ -387,14 +387,14 @@ fn model_call_ignores_stale_wakers() {
         let first = core().calls.begin();
         let stale = Waker::clone(&first.waker());
         let device = machine::interrupt(move || stale.wake());
-        first.retire_wakers();
+        first.slot().retire_wakers();
         drop(first);
         let second = core().calls.begin();
         device.join().unwrap();
         machine::interruption_point();
-        assert!(!second.take_woken());
+        assert!(!second.slot().take_woken());
         second.waker().wake_by_ref();
-        assert!(second.take_woken());
+        assert!(second.slot().take_woken());
     });
 }
 
@@ -404,16 +404,16 @@ fn model_call_wake_survives_a_stale_waker() {
     check(|| {
         let first = core().calls.begin();
         let stale = Waker::clone(&first.waker());
-        first.retire_wakers();
+        first.slot().retire_wakers();
         drop(first);
         let second = core().calls.begin();
         let waker = Waker::clone(&second.waker());
         let others = [stale, waker].map(|waker| thread::spawn(move || waker.wake()));
-        core().wait_until_woken::<TestJob>(&second);
+        core().wait_until_woken::<TestJob>(&second.slot());
         for other in others {
             other.join().unwrap();
         }
-        assert!(!second.take_woken());
+        assert!(!second.slot().take_woken());
     });
 }
 
@@ -427,9 +427,9 @@ fn model_call_keeps_the_outer_wake() {
         let inner = core().calls.begin();
         let waker = Waker::clone(&inner.waker());
         let device = machine::interrupt(move || waker.wake());
-        core().wait_until_woken::<TestJob>(&inner);
+        core().wait_until_woken::<TestJob>(&inner.slot());
         drop(inner);
-        core().wait_until_woken::<TestJob>(&outer);
+        core().wait_until_woken::<TestJob>(&outer.slot());
         other.join().unwrap();
         device.join().unwrap();
     });
@@ -453,7 +453,7 @@ fn model_call_wake_publishes_what_came_before() {
             })
         };
         while event.load(Relaxed) < 2 {
-            core().wait_until_woken::<TestJob>(&call);
+            core().wait_until_woken::<TestJob>(&call.slot());
         }
         other.join().unwrap();
     });

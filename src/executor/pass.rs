@@ -174,6 +174,7 @@ struct Uphold<'a> {
 }
 
 impl Drop for Uphold<'_> {
+    #[inline]
     fn drop(&mut self) {
         if !self.core.queue(self.kind).is_empty() {
             self.core.uphold(self.kind);

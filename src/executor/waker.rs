@@ -85,6 +85,7 @@ impl Calls {
         self.level.store(level + 1, Relaxed);
         Call {
             calls: self,
+            slot,
             data: slot.load(Relaxed),
         }
     }
@@ -135,12 +136,13 @@ fn too_deep() -> ! {
 
 /// A `block_on` that is under way; dropping it, also by unwinding, ends it.
 ///
-/// Calls end in the reverse order of their beginnings. So it need not keep its
-/// level, which the ready path would pay for: in the poll it would take
-/// registers that have to be saved.
+/// Calls end in the reverse order of their beginnings. So neither its end nor
+/// [`Calls::innermost`] needs what is in here, and the ready path need not save
+/// registers to keep that over the poll.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     calls: &'a Calls,
+    slot: &'a AtomicU64,
     data: u64,
 }
 
@@ -154,6 +156,11 @@ impl Call<'_> {
         // dereference nothing through it, and are atomic, so the waker may be
         // used from any thread.
         ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
+    }
+
+    /// The call's slot.
+    pub(crate) fn slot(&self) -> CallSlot<'_> {
+        CallSlot { value: self.slot }
     }
 }
 

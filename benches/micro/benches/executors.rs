@@ -14,7 +14,7 @@ fn executors(criterion: &mut Criterion) {
             // Prepared only if it is not filtered out.
             group.bench_function(entry.system, |bencher| {
                 let mut run = (entry.prepare)();
-                bencher.iter_custom(|times| run(times));
+                bencher.iter_custom(&mut run);
             });
         }
         group.finish();
