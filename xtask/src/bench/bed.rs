@@ -28,6 +28,9 @@ pub const TAP: &str = "tap0";
 const TAP_HOST: &str = "10.77.0.1/24";
 const TAP_GUEST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
+/// The guest's hardware address, which is the one that QEMU gives.
+const GUEST_MAC: &str = "52:54:00:12:34:56";
+
 /// The time slice of all that is measured; the machine's default is some
 /// milliseconds, which a client's answer may have to wait.
 const SLICE_NS: u64 = 100_000;
@@ -205,6 +208,12 @@ fn make_namespace() -> Result<OwnedFd> {
         ip(&["tuntap", "add", TAP, "mode", "tap"])?;
         ip(&["address", "add", TAP_HOST, "dev", TAP])?;
         ip(&["link", "set", TAP, "up"])?;
+        // What is still sent to a guest that has ended makes the host ask for
+        // its address in vain; a guest that begins to listen meanwhile would
+        // be unreachable ("no route to host") when the host gives up.
+        let guest = TAP_GUEST.to_string();
+        let neighbour = [&guest, "lladdr", GUEST_MAC, "nud", "permanent", "dev", TAP];
+        ip(&[&["neighbour", "add"], &neighbour[..]].concat())?;
         current_namespace()
     });
     made.join().expect("nothing above panics")
