@@ -101,7 +101,7 @@ pub fn set_handlers(handlers: &'static Handlers) {
 pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     assert_eq!(id, UNDER_TEST);
     let deadlines = MACHINE.deadlines.lock();
-    if deadlines.get(slot).is_none_or(|armed| deadline < armed) {
+    if !deadlines.is_armed_by(slot, deadline) {
         let _ = deadlines.set(slot, Some(deadline));
     }
     Armed::Yes

@@ -85,6 +85,8 @@ pub fn build_static(workspace: &Workspace, packages: &[&str]) -> Result<Vec<Path
         .arg("--target-dir")
         .arg(workspace.target_dir().join("linux/cargo"))
         .args(["--config", "profile.release.strip='symbols'"])
+        // Fat takes some minutes more.
+        .args(["--config", "profile.release.lto='thin'"])
         .arg("--config")
         .arg(format!(
             "target.{LINUX_TARGET}.rustflags=['-Ctarget-feature=+crt-static']"

@@ -1,6 +1,6 @@
 //! The client of the TCP tests.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ const BLOCK_BYTES: usize = MAX_BLOCK_BYTES as usize;
 
 /// How long the server may stay silent, or take nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The wait before the next attempt to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The most that is read after a source was told to stop: what lay in the
 /// buffers on the way.
@@ -55,14 +58,25 @@ pub struct TaskMessages {
 }
 
 impl Client {
-    /// Connects to a server.
+    /// Connects to a server. A machine that was just started may not answer for
+    /// its address at once.
     ///
     /// # Errors
     ///
     /// If it does not answer.
     pub fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)
-            .with_context(|| format!("cannot connect to netbench at {address}"))?;
+        let start = Instant::now();
+        let stream = loop {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Err(error)
+                    if error.kind() == ErrorKind::HostUnreachable && start.elapsed() < PATIENCE =>
+                {
+                    thread::sleep(CONNECT_PAUSE);
+                }
+                connected => break connected,
+            }
+        };
+        let stream = stream.with_context(|| format!("cannot connect to netbench at {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

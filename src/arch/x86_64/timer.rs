@@ -80,7 +80,7 @@ pub(super) fn on_interrupt(handlers: Option<&Handlers>) -> bool {
 /// Arms `slot` of core `id` for `deadline` unless it is armed for sooner.
 pub fn arm_by(_id: usize, slot: Slot, deadline: Instant) -> Armed {
     without_interrupts(|| {
-        if DEADLINES.get(slot).is_none_or(|armed| deadline < armed) {
+        if !DEADLINES.is_armed_by(slot, deadline) {
             set(slot, Some(deadline));
         }
     });

@@ -74,7 +74,7 @@ pub enum Server {
     Axum,
     /// HTTP, by the leanest responder.
     Epoll,
-    /// The TCP tests of netbench.
+    /// The TCP tests, by blocking threads.
     Netbench,
 }
 

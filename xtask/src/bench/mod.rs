@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: measures firstpoll, and others beside it.
 //!
-//! Each suite says what it measures as [groups](probe::Group) of systems that
+//! Each suite says what it measures as groups of systems that
 //! are compared; the harness measures a group's systems in turn, round by round,
 //! and writes the figures.
 
