@@ -31,9 +31,9 @@
 //! | and `nokaslr` | 20,000 |
 //! | and `sysctl.net.ipv4.tcp_autocorking=0` | 20,000 |
 //!
-//! So only `mitigations=off` is kept: the others differ from it by no more than
-//! that resolution. At one connection their rates differed by less than the
-//! machine's own drift.
+//! `mitigations=off` is measured in any case. Nothing else is kept: no setting
+//! differs from it by more than that resolution, and at one connection the rates
+//! differed by less than the machine's own drift.
 
 mod initramfs;
 mod modules;
