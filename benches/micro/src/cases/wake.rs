@@ -1,4 +1,9 @@
 //! The wake of a task.
+//!
+//! It is one atomic instruction on every system but futures' pool, since a wake
+//! has to hand on what its caller has written. So those on async-task, firstpoll
+//! among them, are equal, and differ from embassy's by the look at whether the
+//! task has ended.
 
 use std::future::poll_fn;
 use std::sync::Arc;
