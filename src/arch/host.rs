@@ -16,11 +16,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use core::time::Duration;
 use std::boxed::Box;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 use std::{thread, thread_local};
-
-use rustix::time::{ClockId, clock_gettime};
 
 use super::deadlines::Deadlines;
 use super::{Armed, Handlers, Instant, Slot};
@@ -88,11 +86,16 @@ impl HostCore {
     }
 }
 
-/// The host's monotonic clock, without the detour over `std`'s instants, which
-/// takes fifty instructions.
+/// The time-stamp counter where the processor's can be trusted, as the kernel's
+/// clock is, else the system's monotonic clock.
 fn host_now() -> Instant {
-    let time = clock_gettime(ClockId::Monotonic);
-    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    static CLOCK: LazyLock<(quanta::Clock, u64)> = LazyLock::new(|| {
+        let clock = quanta::Clock::new();
+        let start = clock.raw();
+        (clock, start)
+    });
+    let (clock, start) = &*CLOCK;
+    Instant::from_nanos(clock.delta_as_nanos(*start, clock.raw()))
 }
 
 fn this_core() -> &'static HostCore {
@@ -161,13 +164,11 @@ pub fn set_handlers(handlers: &'static Handlers) {
 }
 
 /// Arms `slot` of core `id` for `deadline` unless it is armed for sooner.
-#[inline]
 pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     let core = &CORES[id];
-    // Other cores only ever arm for sooner, so what is armed for soon enough
-    // stays so without the lock.
-    if !is_current_core(id) || !core.deadlines.is_armed_by(slot, deadline) {
-        arm_sooner(core, slot, deadline);
+    let _guard = core.lock();
+    if !core.deadlines.is_armed_by(slot, deadline) {
+        program(core, slot, Some(deadline));
     }
     if core.has_no_timer.load(Relaxed) {
         Armed::NoTimer
@@ -176,12 +177,14 @@ pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     }
 }
 
-#[inline(never)]
-fn arm_sooner(core: &HostCore, slot: Slot, deadline: Instant) {
-    let _guard = core.lock();
-    if !core.deadlines.is_armed_by(slot, deadline) {
-        program(core, slot, Some(deadline));
-    }
+/// Whether `slot` of core `id` is known to be armed for `deadline` or sooner.
+#[inline]
+pub fn is_armed_by(id: usize, slot: Slot, deadline: Instant) -> bool {
+    // Another core's may expire at any time, and only its lock would tell.
+    let core = &CORES[id];
+    is_current_core(id)
+        && core.deadlines.is_armed_by(slot, deadline)
+        && !core.has_no_timer.load(Relaxed)
 }
 
 /// Arms `slot` of the calling core for exactly `deadline`, `None` disarms it.

@@ -59,9 +59,9 @@ pub use imp::{
     start_interrupts, start_memory, start_traps,
 };
 pub use imp::{
-    InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_current_core,
-    mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline, set_handlers,
-    wait_for_interrupt,
+    InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,
+    is_current_core, mask_interrupts, notify, now, now_on, run_bottom_half, set_deadline,
+    set_handlers, wait_for_interrupt,
 };
 pub use instant::Instant;
 

@@ -107,6 +107,11 @@ pub fn arm_by(id: usize, slot: Slot, deadline: Instant) -> Armed {
     Armed::Yes
 }
 
+/// Whether `slot` of core `id` is known to be armed for `deadline` or sooner.
+pub fn is_armed_by(id: usize, slot: Slot, deadline: Instant) -> bool {
+    is_current_core(id) && MACHINE.deadlines.lock().is_armed_by(slot, deadline)
+}
+
 /// Arms `slot` of core 0 for exactly `deadline`, `None` disarms it.
 pub fn set_deadline(slot: Slot, deadline: Option<Instant>) {
     let _ = MACHINE.deadlines.lock().set(slot, deadline);

@@ -36,6 +36,19 @@ impl Core {
         } else if was_empty && !queue.is_consuming() {
             // Whoever made the queue non-empty upholds the invariant; in a pass
             // over the queue, its end does.
+            self.uphold_new(kind, stamp);
+        }
+    }
+
+    /// Upholds the invariant for a queue that was empty until a wake at `stamp`.
+    ///
+    /// Where wakes are frequent, an earlier one has armed the timer, and that
+    /// covers this one: it cannot be armed for later.
+    #[inline]
+    fn uphold_new(&self, kind: Kind, stamp: Option<Instant>) {
+        let is_armed =
+            |stamp: Instant| arch::is_armed_by(self.id, Slot::Deferral, self.bound_after(stamp));
+        if !stamp.is_some_and(is_armed) {
             self.uphold_at(kind, stamp);
         }
     }

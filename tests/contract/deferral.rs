@@ -235,6 +235,35 @@ fn the_bound_can_be_changed_for_what_is_woken_from_then_on() {
 }
 
 #[test]
+fn a_shorter_bound_arms_for_sooner() {
+    on_core(|| {
+        set_deferral_bound(5 * D);
+        Trace::new().spawn("task", 1);
+        let _ = pass(DEFAULT_BUDGET);
+        assert_eq!(deferral(), Some(5 * D));
+        set_deferral_bound(D);
+        Trace::new().spawn("another", 1);
+        assert_eq!(deferral(), Some(D));
+    });
+}
+
+#[test]
+fn what_is_armed_for_sooner_is_left_alone() {
+    on_core(|| {
+        Trace::new().spawn("task", 1);
+        let _ = pass(DEFAULT_BUDGET);
+        advance(D / 2);
+        let trace = Trace::new();
+        trace.spawn("another", 1);
+        assert_eq!(deferral(), Some(D));
+        advance(D / 2);
+        // That interrupt found it ready.
+        block_on(trace.ready("f"));
+        assert_eq!(trace.take(), ["f", "another"]);
+    });
+}
+
+#[test]
 fn an_endless_bound_arms_nothing() {
     on_core(|| {
         let trace = Trace::new();

@@ -58,7 +58,7 @@ pub use memory::{memory, start_memory};
 pub use paging::map_device_memory;
 pub use pci::{pci_read, pci_write};
 pub use random::random;
-pub use timer::{arm_by, deadline, set_deadline};
+pub use timer::{arm_by, deadline, is_armed_by, set_deadline};
 
 /// The number of cores that can use the executor.
 pub const MAX_CORES: usize = 1;

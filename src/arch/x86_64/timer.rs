@@ -90,6 +90,12 @@ pub fn arm_by(_id: usize, slot: Slot, deadline: Instant) -> Armed {
     }
 }
 
+/// Whether `slot` of core `id` is known to be armed for `deadline` or sooner.
+#[inline]
+pub fn is_armed_by(_id: usize, slot: Slot, deadline: Instant) -> bool {
+    FROM_NANOS.load(Relaxed) != 0 && DEADLINES.is_armed_by(slot, deadline)
+}
+
 /// Arms `slot` of the calling core for exactly `deadline`, `None` disarms it.
 pub fn set_deadline(slot: Slot, deadline: Option<Instant>) {
     without_interrupts(|| set(slot, deadline));

@@ -187,6 +187,7 @@ impl Programs {
     fn callgrind(&self, entry: &Entry, runs: u32) -> Result<Counting> {
         let child = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg("--toggle-collect=*counted_run*")
             .arg(&self.counts)
             .args([&entry.case, &entry.system, &runs.to_string()])
             .stdin(Stdio::null())
