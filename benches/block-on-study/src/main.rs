@@ -14,16 +14,28 @@ mod system;
 mod timer;
 mod wakes;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::Parser;
 
 use options::{Options, Study};
 
-fn main() -> Result<()> {
-    match Options::parse().study {
-        Study::Receive(options) => receive::run(&options),
+fn main() -> ExitCode {
+    match run(&Options::parse().study) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(study: &Study) -> Result<()> {
+    match study {
+        Study::Receive(options) => receive::run(options),
         Study::Steps(options) => steps::run(options.executor),
         Study::Timers(options) => steps::run_timers(options.timer),
-        Study::Wakes(options) => wakes::run(&options),
+        Study::Wakes(options) => wakes::run(options),
     }
 }

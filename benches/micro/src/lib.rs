@@ -1,5 +1,5 @@
 //! firstpoll's executor on its host stand-in beside others, as a table of
-//! cases × systems: the same code for all, by the traits of [`system`].
+//! cases × systems: the same code for all, by the traits of `system`.
 //!
 //! Two programs walk the table: the benchmark `executors` takes times, and
 //! `counts` runs one case a given number of times, for an instruction counter.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -37,8 +38,18 @@ enum Verb {
     },
 }
 
-fn main() -> Result<()> {
-    match Verb::parse() {
+fn main() -> ExitCode {
+    match run(Verb::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<()> {
+    match verb {
         Verb::Serve { port } => {
             let listener = TcpListener::bind(("0.0.0.0", port))
                 .with_context(|| format!("cannot listen on port {port}"))?;

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use rustix::process::{Pid, setpriority_process};
+use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{
     CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_getaffinity,
     sched_setaffinity,
@@ -58,22 +58,37 @@ pub struct Wire {
     namespace: Option<OwnedFd>,
 }
 
+impl WireKind {
+    /// The kinds to measure on if none is asked for. Without root there is no
+    /// tap, and a line says so.
+    pub fn possible() -> Vec<Self> {
+        if rustix::process::geteuid().is_root() {
+            return vec![Self::User, Self::Tap];
+        }
+        eprintln!("note: nothing is measured over a tap, which needs root");
+        vec![Self::User]
+    }
+}
+
 impl Bed {
-    /// Sets the networks of these kinds up. They go when the bed is dropped.
+    /// Sets the networks of these kinds up, each once. They go when the bed is
+    /// dropped.
     ///
     /// # Errors
     ///
     /// [`Usage`] if a tap is asked for without root; otherwise what the
     /// operating system says.
     pub fn open(kinds: &[WireKind]) -> Result<Self> {
-        let wire = |&kind: &WireKind| {
+        let first = |&(index, kind): &(usize, &WireKind)| !kinds[..index].contains(kind);
+        let kinds = kinds.iter().enumerate().filter(first);
+        let wire = |(_, &kind): (usize, &WireKind)| {
             let namespace = match kind {
                 WireKind::User => None,
                 WireKind::Tap => Some(make_namespace()?),
             };
             Ok(Wire { kind, namespace })
         };
-        let wires = kinds.iter().map(wire).collect::<Result<_>>()?;
+        let wires = kinds.map(wire).collect::<Result<_>>()?;
         Ok(Self { wires })
     }
 
@@ -234,6 +249,7 @@ fn ip(args: &[&str]) -> Result<()> {
 /// is dropped.
 struct Ahead {
     before: CpuSet,
+    niceness: i32,
 }
 
 impl Ahead {
@@ -248,12 +264,16 @@ impl Ahead {
     }
 
     fn get() -> Result<Self> {
-        let before = sched_getaffinity(None)?;
+        let thread = rustix::thread::gettid();
+        let ahead = Self {
+            before: sched_getaffinity(None)?,
+            niceness: getpriority_process(Some(thread))?,
+        };
         if rustix::process::geteuid().is_root() {
             set_niceness(-20)?;
             set_slice(SLICE_NS)?;
         }
-        Ok(Self { before })
+        Ok(ahead)
     }
 }
 
@@ -262,7 +282,7 @@ impl Drop for Ahead {
         // Nothing that fails here harms more than the next figures' noise.
         let _ = sched_setaffinity(None, &self.before);
         if rustix::process::geteuid().is_root() {
-            let _ = set_niceness(0);
+            let _ = set_niceness(self.niceness);
         }
     }
 }
@@ -311,6 +331,13 @@ fn set_slice(slice_ns: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_that_is_named_twice_is_there_once() -> Result<()> {
+        let bed = Bed::open(&[WireKind::User, WireKind::User])?;
+        assert_eq!(bed.wires().len(), 1);
+        Ok(())
+    }
 
     #[test]
     fn the_thread_is_put_back() -> Result<()> {

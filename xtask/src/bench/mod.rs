@@ -31,12 +31,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::bed::{Bed, WireKind};
 use self::linux::Linux;
 use self::probe::{Effort, Group};
+use crate::usage::Usage;
 use crate::workspace::{self, Workspace};
 
 /// The options of `cargo xtask bench`.
@@ -48,8 +49,8 @@ pub struct BenchArgs {
     /// One short round instead of five
     #[arg(long)]
     pub quick: bool,
-    /// The networks to measure on; a tap needs root
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "user,tap")]
+    /// The networks to measure on; both by default, without root only `user`
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub net: Vec<WireKind>,
     /// Measure this system beside firstpoll
     #[arg(long, value_enum, value_name = "SYSTEM")]
@@ -58,7 +59,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Put the figures into benches/RESULTS.md, and instruction counts into
-    /// benches/baseline.json
+    /// benches/baseline.json, if all could be measured
     #[arg(long, conflicts_with = "quick")]
     pub record: bool,
     /// Draw the plots of docs/block_on.md into DIR
@@ -148,14 +149,27 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.check {
         return check::run();
     }
+    let wanted = |suite: Suite| args.suites.contains(&suite) || args.suites.contains(&Suite::All);
+    // Better now than after an hour.
     if let Some(file) = &args.json {
-        // Better now than after an hour.
         record::write(file, &[])?;
+    }
+    if let Some(plots) = &args.plots {
+        if !wanted(Suite::BlockOn) {
+            return Err(
+                Usage::new("--plots is for the suite block_on, which is not measured").into(),
+            );
+        }
+        fs::create_dir_all(plots).with_context(|| format!("cannot make {}", plots.display()))?;
     }
     let effort = if args.quick {
         Effort::Quick
     } else {
         Effort::Full
+    };
+    let networks = match args.net[..] {
+        [] => WireKind::possible(),
+        _ => args.net.clone(),
     };
     let linux = match args.versus {
         Some(Versus::Linux) => Some(Linux::prepare()?),
@@ -164,11 +178,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let setup = Setup {
         effort,
         linux,
-        bed: Bed::open(&args.net)?,
+        bed: Bed::open(&networks)?,
     };
-    let wanted = |suite: &Suite| args.suites.contains(suite) || args.suites.contains(&Suite::All);
     let mut groups = Vec::new();
-    for suite in Suite::ORDER.into_iter().filter(wanted) {
+    for suite in Suite::ORDER.into_iter().filter(|&suite| wanted(suite)) {
         groups.extend(suite.groups(&setup)?);
     }
     let mut outcome = rounds::run(&mut groups, effort);
@@ -185,14 +198,21 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         block_on::write_plots(plots, &outcome.records)?;
     }
     let index = directory.join("index.html");
-    fs::write(&index, page::html(&outcome.records, &outcome.failures)?)?;
-    if args.record {
+    fs::write(
+        &index,
+        page::html(&outcome.records, &outcome.failures, effort.name())?,
+    )?;
+    // Figures that are missing would take the place of committed ones.
+    if args.record && outcome.failures.is_empty() {
         let file = workspace::root().join("benches/RESULTS.md");
         results::record(&file, &outcome.records, effort.name())?;
         check::record_baseline(&outcome.records)?;
     }
     for failure in &outcome.failures {
         eprintln!("error: {failure}");
+    }
+    if args.record && !outcome.failures.is_empty() {
+        eprintln!("error: nothing is recorded, since not all was measured");
     }
     println!("{}", index.display());
     Ok(if outcome.failures.is_empty() {

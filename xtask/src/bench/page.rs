@@ -23,12 +23,12 @@ rounds, with the smallest and the largest in parentheses. The columns “÷” a
 that of the first column) divided by the other's: such ratios of one run count; absolute times are \
 for context.";
 
-/// The page, in HTML.
+/// The page, in HTML; `effort` says how much was measured.
 ///
 /// # Errors
 ///
 /// If a plot cannot be drawn.
-pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
+pub fn html(records: &[Record], failures: &[String], effort: &str) -> Result<String> {
     let tables = table::tables(records);
     let mut benches: Vec<&str> = Vec::new();
     for table in &tables {
@@ -56,12 +56,13 @@ pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
             }
             body {
                 h1 { "firstpoll: figures" }
-                nav { @for bench in &benches { a href={ "#" (bench) } { (bench) } } }
+                nav { @for bench in &benches { a href={ "#" (anchor(bench)) } { (bench) } } }
                 p { (METHOD) }
+                p { (effort) "." }
                 table { @for (name, value) in machine::description() { tr { td { (name) } td { (value) } } } }
                 @for failure in failures { p { strong { "Not measured: " } (failure) } }
                 @for (bench, parts) in &sections {
-                    h2 id=(bench) { (bench) }
+                    h2 id=(anchor(bench)) { (bench) }
                     @for (table, plot) in parts {
                         (table)
                         @if let Some(plot) = plot { figure { (PreEscaped(plot)) } }
@@ -71,6 +72,11 @@ pub fn html(records: &[Record], failures: &[String]) -> Result<String> {
         }
     };
     Ok(page.into_string())
+}
+
+/// The place of a suite on the page: an id has no spaces.
+fn anchor(bench: &str) -> String {
+    bench.replace(' ', "-")
 }
 
 fn html_table(table: &Table<'_>) -> Markup {
@@ -119,12 +125,13 @@ mod tests {
             record("linux", "1 <connection>", 3000.0),
             record("firstpoll", "128 connections", 90_000.0),
         ];
-        let page = html(&records, &["nothing".to_owned()])?;
+        let page = html(&records, &["nothing".to_owned()], "One short round")?;
         for part in [
             "<svg",
             "1 &lt;connection&gt;",
             "9,000 (8,100 – 9,900)",
             "Not measured",
+            "One short round.",
         ] {
             assert!(page.contains(part), "{part}");
         }

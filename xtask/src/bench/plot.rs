@@ -114,11 +114,7 @@ fn draw_legend(area: &Root<'_>, table: &Table<'_>) -> Drawn {
     area.draw(&Text::new(title, (MARGIN as i32, 6), bold))?;
     for (index, system) in table.systems.iter().enumerate() {
         let y = (LINE_HEIGHT * (index as u32 + 1) + MARGIN / 2 + 6) as i32;
-        area.draw(&Circle::new(
-            (MARGIN as i32 + 5, y),
-            4,
-            colour(index).filled(),
-        ))?;
+        area.draw(&dot(index, (MARGIN as i32 + 5, y)))?;
         let style = FONT
             .into_text_style(area)
             .pos(Pos::new(HPos::Left, VPos::Center));
@@ -169,7 +165,7 @@ where
                 &mut chart,
                 record,
                 top + 5.0 + (band - 10.0) * share,
-                colour(system),
+                system,
             )?;
         }
         top += band;
@@ -185,20 +181,31 @@ fn draw_record<X>(
     >,
     record: &Record,
     y: f64,
-    colour: RGBColor,
+    system: usize,
 ) -> Drawn
 where
     X: Ranged<ValueType = f64>,
 {
     let line = PathElement::new(
         vec![(record.min, y), (record.max, y)],
-        colour.stroke_width(2),
+        colour(system).stroke_width(2),
     );
     chart.draw_series([line])?;
-    chart.draw_series([Circle::new((record.median, y), 4, colour.filled())])?;
+    chart.draw_series([dot(system, (record.median, y))])?;
     Ok(())
 }
 
 fn colour(system: usize) -> RGBColor {
     COLOURS[system % COLOURS.len()]
+}
+
+/// A system's dot: a ring where the colours begin again.
+fn dot<C>(system: usize, at: C) -> Circle<C, u32> {
+    let colour = colour(system);
+    let style = if system < COLOURS.len() {
+        colour.filled()
+    } else {
+        colour.stroke_width(2)
+    };
+    Circle::new(at, 4, style)
 }

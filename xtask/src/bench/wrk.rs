@@ -64,7 +64,7 @@ impl Load {
     ///
     /// # Errors
     ///
-    /// If wrk does not run, or requests failed.
+    /// If wrk does not run, requests failed, or none was answered.
     pub fn run(self, case: &str, server: SocketAddr, connections: u32) -> Result<Vec<Sample>> {
         packages::ensure(&[packages::WRK])?;
         run_wrk(server, connections, self.warm_up)?;
@@ -74,6 +74,7 @@ impl Load {
             "{case}: {} requests failed",
             report.errors
         );
+        ensure!(report.requests > 0, "{case}: no request was answered");
         let rate = report.requests as f64 / report.duration.as_secs_f64();
         Ok(vec![
             Sample::new(case, "requests", "requests/s", rate),

@@ -26,7 +26,6 @@ mod one_set;
 mod order;
 
 mod bulk;
-
 mod syscalls;
 
 use alloc::boxed::Box;
@@ -77,7 +76,6 @@ fn run(
         Some("syscalls") => syscalls::serve_all,
         Some("blocking") => blocking,
         Some("bulk") => bulk::serve_all,
-
         _ => return Err("shape= is tasks, syscalls, blocking or bulk".into()),
     };
     let stack = runtime.network()?;
