@@ -6,6 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::machine;
 use super::plot;
 use super::record::Record;
+use super::rounds::Failure;
 use super::table::{self, Table, cell, number};
 
 const STYLE: &str = "
@@ -28,7 +29,7 @@ for context.";
 /// # Errors
 ///
 /// If a plot cannot be drawn.
-pub fn html(records: &[Record], failures: &[String], effort: &str) -> Result<String> {
+pub fn html(records: &[Record], failures: &[Failure], effort: &str) -> Result<String> {
     let tables = table::tables(records);
     let mut benches: Vec<&str> = Vec::new();
     for table in &tables {
@@ -60,7 +61,7 @@ pub fn html(records: &[Record], failures: &[String], effort: &str) -> Result<Str
                 p { (METHOD) }
                 p { (effort) "." }
                 table { @for (name, value) in machine::description() { tr { td { (name) } td { (value) } } } }
-                @for failure in failures { p { strong { "Not measured: " } (failure) } }
+                @for failure in failures { p { strong { "Not measured: " } (failure.line) } }
                 @for (bench, parts) in &sections {
                     h2 id=(anchor(bench)) { (bench) }
                     @for (table, plot) in parts {
@@ -125,7 +126,11 @@ mod tests {
             record("linux", "1 <connection>", 3000.0),
             record("firstpoll", "128 connections", 90_000.0),
         ];
-        let page = html(&records, &["nothing".to_owned()], "One short round")?;
+        let failure = Failure {
+            bench: "httpd",
+            line: "nothing".to_owned(),
+        };
+        let page = html(&records, &[failure], "One short round")?;
         for part in [
             "<svg",
             "1 &lt;connection&gt;",

@@ -16,8 +16,17 @@ const REPEATABLE_RUNS: usize = 2;
 pub struct Outcome {
     /// The figures, in the order in which they first came.
     pub records: Vec<Record>,
-    /// What could not be measured, a line each.
-    pub failures: Vec<String>,
+    /// What could not be measured.
+    pub failures: Vec<Failure>,
+}
+
+/// Something that could not be measured.
+#[derive(Debug, PartialEq)]
+pub struct Failure {
+    /// Its suite.
+    pub bench: &'static str,
+    /// What it was, and why.
+    pub line: String,
 }
 
 /// Measures all of `groups`.
@@ -38,10 +47,13 @@ pub fn run(groups: &mut [Group<'_>], effort: Effort) -> Outcome {
                 });
                 match samples {
                     Ok(samples) => series.add(&probe.system, samples),
-                    Err(error) => outcome.failures.push(format!(
-                        "{} {}: {}: {error:#}",
-                        group.bench, group.name, probe.system
-                    )),
+                    Err(error) => outcome.failures.push(Failure {
+                        bench: group.bench,
+                        line: format!(
+                            "{} {}: {}: {error:#}",
+                            group.bench, group.name, probe.system
+                        ),
+                    }),
                 }
                 progress.end(probe.takes);
             }
@@ -183,7 +195,7 @@ mod tests {
         let outcome = run(&mut groups, Effort::Full);
         drop(groups);
         assert_eq!(order.into_inner(), "ABABABABAB");
-        assert_eq!(outcome.failures, Vec::<String>::new());
+        assert_eq!(outcome.failures, []);
         let b = &outcome.records[1];
         assert_eq!((b.system.as_str(), b.runs), ("B", 5));
         assert_eq!((b.min, b.median, b.max), (2.0, 6.0, 10.0));
@@ -210,6 +222,10 @@ mod tests {
         };
         let outcome = run(&mut [group(vec![flaky, broken])], Effort::Quick);
         assert_eq!(outcome.records.len(), 1);
-        assert_eq!(outcome.failures, ["b g: broken: no"]);
+        let failure = Failure {
+            bench: "b",
+            line: "b g: broken: no".to_owned(),
+        };
+        assert_eq!(outcome.failures, [failure]);
     }
 }
