@@ -300,7 +300,7 @@ fn attach_monitor(command: &mut Command, socket: OwnedFd) {
 }
 
 /// Makes the kernel end the command with the thread that spawns it.
-fn end_with_us(command: &mut Command) {
+pub fn end_with_us(command: &mut Command) {
     let parent = rustix::process::getpid();
     let bind = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

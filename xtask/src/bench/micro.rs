@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Setup;
 use super::probe::{Effort, Group, Probe, Sample};
 use crate::workspace::{self, Workspace};
-use crate::{cargo, packages};
+use crate::{cargo, guest, packages};
 
 /// The suite's name in the figures.
 const BENCH: &str = "micro";
@@ -185,16 +185,17 @@ impl Programs {
 
     /// Starts `runs` runs under callgrind. Several can count side by side.
     fn callgrind(&self, entry: &Entry, runs: u32) -> Result<Counting> {
-        let child = Command::new("valgrind")
+        let mut command = Command::new(packages::VALGRIND.program);
+        command
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
             .arg("--toggle-collect=*counted_run*")
             .arg(&self.counts)
             .args([&entry.case, &entry.system, &runs.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot start valgrind")?;
+            .stderr(Stdio::piped());
+        guest::end_with_us(&mut command);
+        let child = command.spawn().context("cannot start valgrind")?;
         Ok(Counting { child })
     }
 }

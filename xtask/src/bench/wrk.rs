@@ -7,18 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::probe::{Effort, Sample};
-use crate::packages;
+use crate::{guest, packages, workspace};
 
 /// The script that makes wrk report in numbers.
-const REPORT: &str = r#"
-done = function(summary, latency, requests)
-    local errors = summary.errors
-    print(string.format("report %d %d %d %d %d", summary.requests, summary.duration,
-        errors.connect + errors.read + errors.write + errors.status, errors.timeout,
-        latency:percentile(50)))
-    print(string.format("tail %d %d", latency:percentile(99), latency.max))
-end
-"#;
+const SCRIPT: &str = "xtask/src/bench/wrk.lua";
 
 /// How long wrk runs.
 #[derive(Debug, Clone, Copy)]
@@ -87,20 +79,17 @@ impl Load {
 }
 
 fn run_wrk(server: SocketAddr, connections: u32, duration: Duration) -> Result<Report> {
-    let script = std::env::temp_dir().join(format!("firstpoll-wrk-{}.lua", std::process::id()));
-    std::fs::write(&script, REPORT)?;
-    let output = Command::new(packages::WRK.program)
+    let mut command = Command::new(packages::WRK.program);
+    command
         .args(["--threads", "1"])
         .args(["--connections", &connections.to_string()])
         .args(["--duration", &format!("{}s", duration.as_secs())])
         .arg("--latency")
         .arg("--script")
-        .arg(&script)
-        .arg(format!("http://{server}/"))
-        .output()
-        .context("cannot start wrk");
-    let _ = std::fs::remove_file(&script);
-    let output = output?;
+        .arg(workspace::root().join(SCRIPT))
+        .arg(format!("http://{server}/"));
+    guest::end_with_us(&mut command);
+    let output = command.output().context("cannot start wrk")?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(
         output.status.success(),
