@@ -209,7 +209,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let whole = whole.filter(|record| !incomplete(&record.bench));
         let whole: Vec<_> = whole.cloned().collect();
         let file = workspace::root().join("benches/RESULTS.md");
-        results::record(&file, &whole, effort.name())?;
+        let words: Vec<_> = std::env::args().skip(1).collect();
+        let command = format!("cargo xtask {}", words.join(" "));
+        results::record(&file, &whole, &command)?;
         check::record_baseline(&whole)?;
     }
     for failure in &outcome.failures {

@@ -22,7 +22,8 @@ nav a { margin-right: 1rem }
 pub const METHOD: &str = "Systems were measured in turn, round by round; a figure is the median of the \
 rounds, with the smallest and the largest in parentheses. The columns “÷” are firstpoll's median (or \
 that of the first column) divided by the other's: such ratios of one run count; absolute times are \
-for context.";
+for context. Of netbench, “in the guest” is two tasks over a channel with firstpoll, and \
+two threads over a channel with Linux; the Linux guest of netbench runs with mitigations off.";
 
 /// The page, in HTML; `effort` says how much was measured.
 ///

@@ -14,19 +14,19 @@ use super::table::{self, Table, cell};
 
 const HEADING: &str = "\n## ";
 
-/// Puts the figures of `records` into `file`; suites that were not measured keep
+/// Puts the figures of `records`, which `command` took, into `file`; suites that were not measured keep
 /// theirs.
 ///
 /// # Errors
 ///
 /// If the file cannot be read or written.
-pub fn record(file: &Path, records: &[Record], effort: &str) -> Result<()> {
+pub fn record(file: &Path, records: &[Record], command: &str) -> Result<()> {
     let before = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).context("cannot read the results"),
     };
-    let text = merged(&before, &sections(records, effort));
+    let text = merged(&before, &sections(records, command));
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -63,7 +63,7 @@ fn merged(before: &str, new: &[Section]) -> String {
     text
 }
 
-fn sections(records: &[Record], effort: &str) -> Vec<Section> {
+fn sections(records: &[Record], command: &str) -> Vec<Section> {
     let machine: Vec<String> = machine::description()
         .into_iter()
         .map(|(name, value)| format!("{name}: {value}"))
@@ -79,7 +79,10 @@ fn sections(records: &[Record], effort: &str) -> Vec<Section> {
             None => {
                 sections.push(Section {
                     bench: table.bench.to_owned(),
-                    text: format!("\n{effort}; {machine}.\n"),
+                    text: format!(
+                        "\n`{command}`, {}; {machine}.\n",
+                        runs(records, table.bench)
+                    ),
                 });
                 sections.last_mut().expect("one was just added")
             }
@@ -87,6 +90,20 @@ fn sections(records: &[Record], effort: &str) -> Vec<Section> {
         write_table(&mut section.text, &table);
     }
     sections
+}
+
+/// How many runs the figures of a suite are from.
+fn runs(records: &[Record], bench: &str) -> String {
+    let runs = records.iter().filter(|record| record.bench == bench);
+    let runs = runs.map(|record| record.runs);
+    let (least, most) = runs.fold((usize::MAX, 0), |(least, most), runs| {
+        (least.min(runs), most.max(runs))
+    });
+    if least == most {
+        format!("{most} runs")
+    } else {
+        format!("{least} to {most} runs")
+    }
 }
 
 fn write_table(text: &mut String, table: &Table<'_>) {
@@ -138,12 +155,12 @@ mod tests {
             record("boot", "firstpoll", 100.0),
             record("httpd", "firstpoll", 9000.0),
         ];
-        let text = merged("", &sections(&first, "Five rounds"));
+        let text = merged("", &sections(&first, "cargo xtask bench"));
         let second = [
             record("httpd", "firstpoll", 8000.0),
             record("httpd", "linux", 2000.0),
         ];
-        let text = merged(&text, &sections(&second, "Five rounds"));
+        let text = merged(&text, &sections(&second, "cargo xtask bench"));
         assert!(text.contains("| a case | 100 (90.0 – 110) |"), "{text}");
         let row = "| a case | 8,000 (7,200 – 8,800) | 2,000 (1,800 – 2,200) | 4.00 |";
         assert!(text.contains(row), "{text}");
