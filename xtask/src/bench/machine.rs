@@ -2,11 +2,18 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::packages;
 
-/// The machine and the tools, a line each.
-pub fn description() -> Vec<(&'static str, String)> {
+/// The machine and the tools, a line each, as they were when this was first
+/// asked: a run changes files.
+pub fn description() -> &'static [(&'static str, String)] {
+    static DESCRIPTION: LazyLock<Vec<(&str, String)>> = LazyLock::new(describe);
+    &DESCRIPTION
+}
+
+fn describe() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let processor = format!("{}, {cores} cores", processor_model());
     let first_line = |program: &str, args: &[&str]| {

@@ -150,6 +150,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         return check::run();
     }
     let wanted = |suite: Suite| args.suites.contains(&suite) || args.suites.contains(&Suite::All);
+    machine::description();
     // Better now than after an hour.
     if let Some(file) = &args.json {
         record::write(file, &[])?;

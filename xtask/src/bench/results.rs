@@ -65,7 +65,7 @@ fn merged(before: &str, new: &[Section]) -> String {
 
 fn sections(records: &[Record], command: &str) -> Vec<Section> {
     let machine: Vec<String> = machine::description()
-        .into_iter()
+        .iter()
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     let machine = machine.join("; ");
