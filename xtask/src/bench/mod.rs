@@ -143,7 +143,7 @@ impl Suite {
 ///
 /// # Errors
 ///
-/// [`Usage`](crate::Usage) for bad options; otherwise if something does not
+/// [`Usage`] for bad options; otherwise if something does not
 /// build or the figures cannot be written.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.check {
