@@ -111,16 +111,8 @@ mod tests {
 
     #[test]
     fn every_table_is_on_the_page_with_its_plot() -> Result<()> {
-        let record = |system: &str, case: &str, median: f64| Record {
-            bench: "httpd".to_owned(),
-            system: system.to_owned(),
-            case: case.to_owned(),
-            metric: "requests".to_owned(),
-            unit: "requests/s".to_owned(),
-            median,
-            min: median * 0.9,
-            max: median * 1.1,
-            runs: 5,
+        let record = |system, case, median| {
+            Record::example("httpd", system, case, "requests", median).spread()
         };
         let records = [
             record("firstpoll", "1 <connection>", 9000.0),

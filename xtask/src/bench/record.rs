@@ -75,6 +75,33 @@ pub fn read(file: &Path) -> Result<Vec<Record>> {
 }
 
 #[cfg(test)]
+impl Record {
+    /// A record for tests: five runs, all of them `median`.
+    pub fn example(bench: &str, system: &str, case: &str, metric: &str, median: f64) -> Self {
+        Self {
+            bench: bench.to_owned(),
+            system: system.to_owned(),
+            case: case.to_owned(),
+            metric: metric.to_owned(),
+            unit: "requests/s".to_owned(),
+            median,
+            min: median,
+            max: median,
+            runs: 5,
+        }
+    }
+
+    /// The same, with runs a tenth below and above.
+    pub fn spread(self) -> Self {
+        Self {
+            min: self.median * 0.9,
+            max: self.median * 1.1,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -136,17 +136,7 @@ mod tests {
     use super::*;
 
     fn record(bench: &str, system: &str, median: f64) -> Record {
-        Record {
-            bench: bench.to_owned(),
-            system: system.to_owned(),
-            case: "a case".to_owned(),
-            metric: "requests".to_owned(),
-            unit: "requests/s".to_owned(),
-            median,
-            min: median * 0.9,
-            max: median * 1.1,
-            runs: 5,
-        }
+        Record::example(bench, system, "a case", "requests", median).spread()
     }
 
     #[test]

@@ -55,17 +55,7 @@ mod tests {
     use super::*;
 
     fn record(bench: &str, case: &str, metric: &str, median: f64) -> Record {
-        Record {
-            bench: bench.to_owned(),
-            system: "firstpoll".to_owned(),
-            case: case.to_owned(),
-            metric: metric.to_owned(),
-            unit: "u".to_owned(),
-            median,
-            min: median,
-            max: median,
-            runs: 5,
-        }
+        Record::example(bench, "firstpoll", case, metric, median)
     }
 
     #[test]

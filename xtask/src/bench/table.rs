@@ -169,17 +169,7 @@ mod tests {
     use super::*;
 
     fn record(system: &str, case: &str, median: f64) -> Record {
-        Record {
-            bench: "b".to_owned(),
-            system: system.to_owned(),
-            case: case.to_owned(),
-            metric: "m".to_owned(),
-            unit: "u".to_owned(),
-            median,
-            min: median,
-            max: median,
-            runs: 1,
-        }
+        Record::example("b", system, case, "m", median)
     }
 
     #[test]
