@@ -45,13 +45,22 @@ pub(super) enum Kind {
     Other,
 }
 
+/// The part of the peer's stream that a TCP segment carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Its sequence number.
+    pub(super) sequence: u32,
+    /// Its data.
+    pub(super) bytes: u32,
+}
+
 /// Whom a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Address resolution.
     Arp,
     /// A TCP segment.
-    Tcp(Key, Kind),
+    Tcp(Key, Kind, Span),
     /// An ICMP message.
     Icmp,
     /// An answer to the DHCP client.
@@ -108,10 +117,12 @@ fn parse(frame: &[u8]) -> Result<Frame, smoltcp::wire::Error> {
                 remote_port: segment.src_port(),
             };
             let opens = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-            Ok(Frame::Tcp(
-                key,
-                if opens { Kind::Open } else { Kind::Other },
-            ))
+            let kind = if opens { Kind::Open } else { Kind::Other };
+            let span = Span {
+                sequence: segment.seq_number().0 as u32,
+                bytes: segment.payload().len() as u32,
+            };
+            Ok(Frame::Tcp(key, kind, span))
         }
         IpProtocol::Icmp => Ok(Frame::Icmp),
         IpProtocol::Udp => {
@@ -162,7 +173,13 @@ mod tests {
         frame[36..38].copy_from_slice(&80u16.to_be_bytes());
         frame[46] = 5 << 4;
         frame[47] = 0x02;
-        assert_eq!(classify(&frame), Frame::Tcp(key(1234), Kind::Open));
+        frame[38..42].copy_from_slice(&0x8000_0001_u32.to_be_bytes());
+        let span = Span {
+            sequence: 0x8000_0001,
+            bytes: 0,
+        };
+        let expected = Frame::Tcp(key(1234), Kind::Open, span);
+        assert_eq!(classify(&frame), expected);
         for len in 0..frame.len() {
             assert_eq!(
                 classify(&frame[..len]),

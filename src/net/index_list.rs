@@ -49,6 +49,11 @@ impl IndexList {
         Ok(())
     }
 
+    /// The memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.links.capacity() * size_of::<Link>()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

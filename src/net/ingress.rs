@@ -9,7 +9,7 @@ use smoltcp::wire::{IpAddress, IpListenEndpoint};
 
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify};
+use super::frame::{Frame, Key, Kind, Reason, Span, classify};
 use super::listeners::ListenerId;
 use super::state::State;
 use super::wakes::Wakes;
@@ -52,7 +52,7 @@ impl State {
         let class = classify(frame);
         self.stats.frames_received += 1;
         match class {
-            Frame::Tcp(key, kind) => self.segment(now, key, kind, wakes),
+            Frame::Tcp(key, kind, span) => self.segment(now, key, kind, span, wakes),
             Frame::Arp => {
                 self.offer(now);
                 self.table.mark_waiting_dirty();
@@ -88,7 +88,7 @@ impl State {
     }
 
     /// Processes a TCP segment.
-    fn segment(&mut self, now: Instant, key: Key, kind: Kind, wakes: &mut Wakes) {
+    fn segment(&mut self, now: Instant, key: Key, kind: Kind, span: Span, wakes: &mut Wakes) {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
@@ -112,12 +112,17 @@ impl State {
                 Admission::Nobody => return self.unclaimed(now),
             },
         };
+        if !self.make_room(now, index, span) {
+            self.stats.unreceived += 1;
+            return;
+        }
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
         let mut port = Port::new(&mut *self.nic);
-        self.iface
-            .poll_ingress_single(now, &mut port, &mut connection.set);
+        let set = connection.socket.set_mut();
+        self.iface.poll_ingress_single(now, &mut port, set);
+        connection.socket.note_segment(span);
         let sent = port.sent;
         self.account(sent);
         self.settle(now, index, Cause::Ingress, wakes);
@@ -180,8 +185,15 @@ impl State {
     fn make_half_open(&mut self, now: Instant, key: Key, listener: ListenerId) -> Option<u32> {
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
-        let mut connection =
-            Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
+        let mut connection = Connection::new(
+            now,
+            key,
+            Phase::HalfOpen(listener),
+            buffers,
+            options,
+            self.budget,
+        )
+        .ok()?;
         let endpoint = IpListenEndpoint {
             addr: Some(IpAddress::Ipv4(key.local)),
             port: key.local_port,

@@ -28,7 +28,8 @@ impl State {
             self.evict_half_open();
         }
         // Where nothing else is to be had, it takes the place of another.
-        !memory_is_short() || (self.reclaim() && !memory_is_short()) || self.evict_half_open()
+        let is_short = |state: &Self| state.budget.is_short() || memory_is_short();
+        !is_short(self) || (self.reclaim() && !is_short(self)) || self.evict_half_open()
     }
 
     /// Lets go of the oldest half-open connection; whether there was one.
@@ -80,6 +81,15 @@ impl State {
             }
         }
         self.table.len() < before
+    }
+}
+
+/// How much memory buffers may have: three quarters of the heap, if its size is
+/// known.
+pub(super) fn buffer_limit_bytes() -> usize {
+    match arch::memory().heap_bytes {
+        0 => usize::MAX,
+        heap_bytes => heap_bytes / 4 * 3,
     }
 }
 

@@ -12,7 +12,10 @@
 //! | `ingress` | a received frame: whom it concerns, new connections |
 //! | `frame` | a look at a frame's headers |
 //! | `table` | the connections, by their two ends |
-//! | `connection` | a connection's smoltcp socket and its place in life |
+//! | `connection` | a connection's place in life |
+//! | `socket` | its smoltcp socket, whose buffers get memory as they are used |
+//! | `ring` | the pages of such a buffer, and how many there may be |
+//! | `sweep` | taking memory away from buffers that hold nothing |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream` | those calls, as futures |
@@ -62,10 +65,13 @@ mod listener;
 mod listeners;
 mod ops;
 mod options;
+mod ring;
+mod socket;
 mod stack;
 mod state;
 mod stats;
 mod stream;
+mod sweep;
 mod table;
 mod task;
 mod virtio;

@@ -14,8 +14,11 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::ingress;
+use super::limits::buffer_limit_bytes;
 use super::listeners::{ListenerId, Listeners};
+use super::ring::Budget;
 use super::stats::Stats;
+use super::sweep::Sweep;
 use super::table::Table;
 use super::wakes::Wakes;
 use crate::arch;
@@ -39,6 +42,9 @@ pub(super) struct State {
     pub(super) iface: Interface,
     pub(super) table: Table,
     pub(super) listeners: Listeners,
+    /// The memory of the connections' buffers.
+    pub(super) budget: &'static Budget,
+    pub(super) sweep: Sweep,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
     pub(super) nobody: SocketSet<'static>,
@@ -81,6 +87,9 @@ impl State {
             iface,
             table: Table::new([draw(), draw()]),
             listeners: Listeners::default(),
+            // Stacks are never taken down.
+            budget: Box::leak(Box::new(Budget::new(buffer_limit_bytes()))),
+            sweep: Sweep::default(),
             dhcp: None,
             nobody: SocketSet::new(Vec::new()),
             ingress: ingress::Scratch::default(),
@@ -139,6 +148,7 @@ impl State {
             frames += 1;
         }
         self.poll_dhcp(now);
+        let trimming = self.trim_due(now, STEP);
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if self.blocked || !wakes.has_room() {
@@ -151,14 +161,15 @@ impl State {
         self.nic.flush();
         self.blocked_is_known = self.blocked;
         let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())
+        !self.blocked && (frames == STEP || due || trimming || !self.table.dirty.is_empty())
     }
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let sockets = self.table.deadlines.earliest();
         let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
-        sockets.into_iter().chain(dhcp).min()
+        let sweep = self.sweep.at();
+        sockets.into_iter().chain(dhcp).chain(sweep).min()
     }
 
     /// Whether the program's doings left something for the network task.
@@ -189,7 +200,8 @@ impl State {
         if wanted {
             for _ in 0..EGRESS_BURST {
                 let mut port = Port::new(&mut *self.nic);
-                let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
+                let set = connection.socket.set_mut();
+                let result = self.iface.poll_egress(now, &mut port, set);
                 self.blocked |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.arp += port.sent.arp;
@@ -297,7 +309,7 @@ impl State {
         let at = if connection.is_paused() {
             None
         } else {
-            let socket = self.iface.poll_at(now, &connection.set);
+            let socket = self.iface.poll_at(now, connection.socket.set());
             socket.into_iter().chain(connection.orphan_until).min()
         };
         if at.is_some_and(|at| at <= now) {
@@ -346,10 +358,14 @@ impl State {
 
     /// The counters.
     pub(super) fn stats(&self) -> Stats {
+        let (socket_bytes, table_bytes) = self.table.memory_bytes();
         Stats {
             sockets: self.table.len(),
             half_open: self.table.half_open.len(),
             time_wait: self.table.time_wait.len(),
+            socket_bytes,
+            buffer_bytes: self.budget.used_bytes(),
+            table_bytes,
             ..self.stats
         }
     }
@@ -358,6 +374,6 @@ impl State {
 /// Whether smoltcp wants to do something for a connection now.
 fn is_due(iface: &mut Interface, now: Instant, connection: &Connection) -> bool {
     iface
-        .poll_at(now, &connection.set)
+        .poll_at(now, connection.socket.set())
         .is_some_and(|at| at <= now)
 }

@@ -21,6 +21,10 @@ pub struct Stats {
     pub backlog_full: u64,
     /// Connections refused for want of memory, of which peers get seven eighths.
     pub out_of_memory: u64,
+    /// Segments dropped for want of memory for their data; the peer repeats them.
+    pub unreceived: u64,
+    /// Times that a stream had to wait with its data for want of memory.
+    pub unsent: u64,
     /// Half-open connections that gave way to newer ones.
     pub half_open_evicted: u64,
     /// Half-open connections whose peer never answered.
@@ -42,4 +46,10 @@ pub struct Stats {
     pub half_open: usize,
     /// Those of them that only wait for late segments.
     pub time_wait: usize,
+    /// The memory that they take, without that of their buffers.
+    pub socket_bytes: usize,
+    /// The memory that their buffers have now.
+    pub buffer_bytes: usize,
+    /// The memory for finding them, and room for as many as there ever were.
+    pub table_bytes: usize,
 }

@@ -101,6 +101,15 @@ impl TcpStream {
         poll_fn(|context| self.poll_read(context, buffer)).await
     }
 
+    /// Waits until [`read`](Self::read) has something to return: bytes, the end of
+    /// the stream or an error.
+    ///
+    /// For a stream that may stay silent for long: it needs no buffer meanwhile.
+    /// Cancel-safe: it reads nothing.
+    pub async fn readable(&mut self) {
+        poll_fn(|context| self.poll_readable(context)).await;
+    }
+
     /// Writes bytes of `data`; returns how many, at least one unless `data` is
     /// empty.
     ///
@@ -201,6 +210,10 @@ impl TcpStream {
         })
     }
 
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll(context, Side::Reader, |state, _, _| state.readable(self.id))
+    }
+
     fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Error>> {
         self.poll(context, Side::Writer, |state, now, wakes| {
             state.write(now, self.id, data, wakes)
@@ -294,6 +307,11 @@ impl ReadHalf<'_> {
     /// As there.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         poll_fn(|context| self.stream.poll_read(context, buffer)).await
+    }
+
+    /// As [`TcpStream::readable`].
+    pub async fn readable(&mut self) {
+        poll_fn(|context| self.stream.poll_readable(context)).await;
     }
 }
 

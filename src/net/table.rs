@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
+use smoltcp::iface::SocketStorage;
 use smoltcp::time::Instant;
 
 use super::Error;
@@ -50,6 +51,9 @@ pub(super) struct Table {
     pub(super) orphans: IndexList,
     /// Those of them in TIME-WAIT, oldest first.
     pub(super) time_wait: IndexList,
+    /// Those whose buffers may have memory that nothing uses, since they were
+    /// last trimmed.
+    pub(super) warm: IndexList,
     /// When each wants to be looked at again.
     pub(super) deadlines: Deadlines,
 }
@@ -67,12 +71,32 @@ impl Table {
             half_open: IndexList::new(),
             orphans: IndexList::new(),
             time_wait: IndexList::new(),
+            warm: IndexList::new(),
             deadlines: Deadlines::new(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// The memory of the connections, without their buffers, and of all that is
+    /// there to find them, in bytes.
+    pub(super) fn memory_bytes(&self) -> (usize, usize) {
+        let connections = self.len * size_of::<Connection>();
+        let sockets = self.len * size_of::<SocketStorage<'static>>();
+        let slots = self.slots.capacity() * size_of::<Slot>();
+        let lists = [
+            &self.dirty,
+            &self.waiting,
+            &self.half_open,
+            &self.orphans,
+            &self.time_wait,
+            &self.warm,
+        ];
+        let lists: usize = lists.map(IndexList::memory_bytes).iter().sum();
+        let tables = slots + lists + self.deadlines.memory_bytes() + self.index.allocation_size();
+        (connections + sockets, tables - connections)
     }
 
     /// The connection with these ends.
@@ -122,6 +146,7 @@ impl Table {
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
         self.time_wait.grow(count).map_err(drop)?;
+        self.warm.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
         self.first_free = self.slots.len() as u32;
@@ -141,6 +166,7 @@ impl Table {
             &mut self.half_open,
             &mut self.orphans,
             &mut self.time_wait,
+            &mut self.warm,
         ] {
             list.remove(index);
         }

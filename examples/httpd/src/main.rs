@@ -13,7 +13,7 @@ use alloc::rc::Rc;
 use core::convert::Infallible;
 use core::error;
 
-use firstpoll::net::{Buffers, Error, ListenerOptions, Stack, TcpListener, TcpStream};
+use firstpoll::net::{Error, Stack, TcpListener, TcpStream};
 use firstpoll::runtime::Runtime;
 use firstpoll::time::{Duration, sleep};
 use firstpoll::{block_on, println, spawn};
@@ -34,12 +34,6 @@ const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 /// The wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Requests and answers are small.
-const BUFFERS: Buffers = Buffers {
-    receive_bytes: 4 << 10,
-    send_bytes: 4 << 10,
-};
-
 fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
     let options = Options::read(runtime.args());
     match run(runtime.network()?, options)? {}
@@ -48,11 +42,7 @@ fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
 /// Returns only if the network cannot be used.
 fn run(stack: Stack, options: Options) -> Result<Infallible, Error> {
     let config = block_on(stack.wait_configured())?;
-    let listener_options = ListenerOptions {
-        buffers: BUFFERS,
-        ..ListenerOptions::default()
-    };
-    let listener = TcpListener::bind_with(stack, options.port, listener_options)?;
+    let listener = TcpListener::bind(stack, options.port)?;
     log::info!("serving at {config}");
     println!("listening on port {}", options.port);
     let pages = Counters::new(stack);

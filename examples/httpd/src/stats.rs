@@ -68,6 +68,7 @@ impl Display for Snapshot {
             frames_received frames_sent malformed fragments unsupported resets_limited
             backlog_full out_of_memory half_open_evicted half_open_expired orphans_evicted
             send_queue_full unannounced accepted connected sockets half_open time_wait
+            unreceived unsent socket_bytes buffer_bytes table_bytes
         ]);
         Ok(())
     }
