@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use super::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
 
@@ -108,6 +109,8 @@ pub(super) struct Sent {
     pub(super) arp: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
+    /// The TCP segment that was sent last.
+    pub(super) segment: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -210,6 +213,7 @@ impl phy::TxToken for TxToken<'_> {
         let buffer = self.send.buffer(len);
         let result = f(buffer);
         let is_arp = buffer.get(12..14) == Some(&[0x08, 0x06]);
+        self.sent.segment = Marks::of(buffer).or(self.sent.segment);
         self.send.commit();
         self.sent.frames += 1;
         self.sent.arp += u64::from(is_arp);

@@ -218,8 +218,13 @@ impl Peer {
 
     /// Listens on `port` for one connection.
     pub fn listen(&self, port: u16) -> PeerStream {
+        self.listen_with(port, 64 << 10)
+    }
+
+    /// Listens on `port` for one connection, with buffers of this size.
+    pub fn listen_with(&self, port: u16, buffer: usize) -> PeerStream {
         self.with(|inner| {
-            let mut socket = new_socket(64 << 10);
+            let mut socket = new_socket(buffer);
             socket.listen(port).unwrap();
             PeerStream {
                 handle: inner.sockets.add(socket),
@@ -337,6 +342,11 @@ impl PeerStream {
             all.extend(part);
         }
         all
+    }
+
+    /// How many bytes were written and not acknowledged.
+    pub fn send_queue(&self) -> usize {
+        self.with(|socket| socket.send_queue())
     }
 
     pub fn close(&self) {
