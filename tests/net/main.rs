@@ -3,9 +3,12 @@
 mod dhcp;
 mod fake_card;
 mod frames;
+mod frames6;
 mod garbage;
 mod ip;
+mod ip6;
 mod peer;
+mod routes;
 mod scale;
 mod tcp;
 mod wire;
