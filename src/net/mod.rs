@@ -15,7 +15,9 @@
 //! | `connection` | a connection's smoltcp socket and its place in life |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
-//! | `listener`, `stream` | those calls, as futures |
+//! | `listener`, `stream`, `halves` | those calls, as futures |
+//! | `incoming` | the connections of a listener as a stream of them |
+//! | `embedded_io`, `embedded_nal` | the same as the traits of other crates |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `dhcp`, `config` | where the address comes from |
 //! | `wakes` | wakers, to be woken once the lock is open |
@@ -53,8 +55,12 @@ mod connection;
 mod deadlines;
 pub mod device;
 mod dhcp;
+mod embedded_io;
+mod embedded_nal;
 mod error;
 mod frame;
+mod halves;
+mod incoming;
 mod index_list;
 mod ingress;
 mod limits;
@@ -74,6 +80,8 @@ mod wakes;
 pub use config::{Config, ConfigError, Ipv4Config};
 pub use device::Device;
 pub use error::Error;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf};
+pub use incoming::Incoming;
 pub use listener::TcpListener;
 pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
 pub use stack::{Stack, start};
