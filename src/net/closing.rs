@@ -228,6 +228,9 @@ impl Closing {
 
     /// Lets go of records that have expired, boundedly many.
     pub(super) fn expire(&mut self, now: Instant) {
+        if self.index.is_empty() {
+            return;
+        }
         for _ in 0..EXPIRY_STEP {
             let mut firsts = self.chains.iter().filter_map(Chain::first);
             let due = firsts.find(|&position| self.records[position as usize].expires_at <= now);
@@ -240,6 +243,9 @@ impl Closing {
 
     /// When records want to be let go of.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        if self.index.is_empty() {
+            return None; // As mostly.
+        }
         let firsts = self.chains.iter().filter_map(Chain::first);
         firsts
             .map(|position| self.records[position as usize].expires_at + EXPIRY_SLACK)

@@ -93,7 +93,9 @@ pub(super) struct Connection {
     pub(super) orphan_until: Option<Instant>,
     /// With what sequence number the peer began to open it.
     pub(super) opened_by: Option<TcpSeqNumber>,
-    /// How far it has sent and acknowledged, since its sending side was closed.
+    /// Whether its sending side was closed.
+    pub(super) is_ending: bool,
+    /// How far it has sent and acknowledged since then.
     marks: Option<Marks>,
     silence: Silence,
 }
@@ -142,6 +144,7 @@ impl Connection {
             writer: None,
             orphan_until: None,
             opened_by: None,
+            is_ending: false,
             marks: None,
             silence: Silence {
                 limit: None,
@@ -258,18 +261,23 @@ impl Connection {
         (!readable || wakes.take(&mut self.reader)) && (!writable || wakes.take(&mut self.writer))
     }
 
+    /// Closes the sending side.
+    pub(super) fn close(&mut self) {
+        self.is_ending = true;
+        self.tcp_mut().close();
+    }
+
     /// The bytes of its buffers.
     pub(super) fn buffer_bytes(&self) -> usize {
         let socket = self.tcp();
         socket.recv_capacity() + socket.send_capacity()
     }
 
-    /// Notes the segment that was sent last, if a record may need to know it.
-    pub(super) fn note_sent(&mut self, mut sent: Marks) {
-        use tcp::State::*;
-        if !matches!(self.tcp().state(), FinWait1 | FinWait2 | Closing | TimeWait) {
+    /// Notes the segment that was sent last, if one was while it is ending.
+    pub(super) fn note_sent(&mut self, sent: Option<Marks>) {
+        let Some(mut sent) = sent else {
             return;
-        }
+        };
         if let Some(before) = self.marks
             && before.end > sent.end
         {

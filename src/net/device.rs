@@ -105,12 +105,12 @@ const DISCARDED_BYTES: usize = 2048;
 pub(super) struct Sent {
     /// All frames.
     pub(super) frames: u64,
-    /// Those that asked for a neighbour's address.
-    pub(super) arp: u64,
+    /// Those of them that are not the socket's own.
+    pub(super) aside: u64,
+    /// Those of them that asked for a neighbour's address.
+    pub(super) discovery: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
-    /// The TCP segment that was sent last.
-    pub(super) segment: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -123,6 +123,10 @@ pub(super) struct Port<'a> {
     pub(super) sent: Sent,
     /// The send queue had no room for a frame that a socket wanted to send.
     pub(super) exhausted: bool,
+    /// Whether the ends of TCP segments are of interest.
+    watched: bool,
+    /// Those of the segment that was sent last, then.
+    pub(super) marks: Option<Marks>,
 }
 
 impl<'a> Port<'a> {
@@ -136,7 +140,15 @@ impl<'a> Port<'a> {
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
+            watched: false,
+            marks: None,
         }
+    }
+
+    /// The same port, at which the ends of TCP segments may be of interest.
+    pub(super) fn watching(mut self, watched: bool) -> Self {
+        self.watched = watched;
+        self
     }
 
     /// A port at which `frame` arrives once more.
@@ -153,6 +165,7 @@ pub(super) struct RxToken<'a>(&'a [u8]);
 pub(super) struct TxToken<'a> {
     send: &'a mut dyn SendQueue,
     sent: &'a mut Sent,
+    marks: Option<&'a mut Option<Marks>>,
     mtu: usize,
 }
 
@@ -174,6 +187,7 @@ impl phy::Device for Port<'_> {
         let answer = TxToken {
             send: self.send,
             sent: &mut self.sent,
+            marks: self.watched.then_some(&mut self.marks),
             mtu: self.mtu,
         };
         Some((RxToken(frame), answer))
@@ -187,6 +201,7 @@ impl phy::Device for Port<'_> {
         Some(TxToken {
             send: self.send,
             sent: &mut self.sent,
+            marks: self.watched.then_some(&mut self.marks),
             mtu: self.mtu,
         })
     }
@@ -212,12 +227,41 @@ impl phy::TxToken for TxToken<'_> {
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
-        let is_arp = buffer.get(12..14) == Some(&[0x08, 0x06]);
-        self.sent.segment = Marks::of(buffer).or(self.sent.segment);
+        let purpose = purpose(buffer);
+        if let Some(marks) = self.marks {
+            *marks = Marks::of(buffer).or(*marks);
+        }
         self.send.commit();
         self.sent.frames += 1;
-        self.sent.arp += u64::from(is_arp);
+        self.sent.aside += u64::from(purpose != Purpose::Packet);
+        self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
+    }
+}
+
+/// What a frame is to the socket that smoltcp was polled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A packet of the socket, or an answer.
+    Packet,
+    /// It asks for a neighbour's address: by ARP, or by a neighbour solicitation
+    /// of IPv6 (RFC 4861 §4.3), which smoltcp sends without extension headers.
+    Discovery,
+    /// It tells routers of multicast groups, by IGMP or, behind an extension
+    /// header, by MLD.
+    Report,
+}
+
+fn purpose(frame: &[u8]) -> Purpose {
+    match frame.get(12..14) {
+        Some([0x08, 0x00]) if frame.get(23) == Some(&2) => Purpose::Report,
+        Some([0x08, 0x06]) => Purpose::Discovery,
+        Some([0x86, 0xdd]) => match (frame.get(20), frame.get(54)) {
+            (Some(0), _) => Purpose::Report,
+            (Some(58), Some(135)) => Purpose::Discovery,
+            _ => Purpose::Packet,
+        },
+        _ => Purpose::Packet,
     }
 }
 

@@ -39,7 +39,7 @@ pub enum Error {
     /// gateway.
     NetworkUnreachable,
     /// The caller: the argument can never work: port 0, or an address that is
-    /// not unicast or not IPv4.
+    /// not unicast.
     InvalidInput,
     /// This side: a limit of the stack is reached (see
     /// [`Limits`](super::Limits)). Try again when other connections have ended,

@@ -1,15 +1,16 @@
 //! One received frame: whom it concerns, and what follows.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use smoltcp::iface::SocketSet;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{IpAddress, IpListenEndpoint, TcpSeqNumber};
+use smoltcp::wire::{IpListenEndpoint, TcpSeqNumber};
 
 use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify};
+use super::frame::{Frame, Key, Kind, Reason, classify, is_intact};
 use super::listeners::ListenerId;
 use super::rate::Rate;
 use super::segment;
@@ -53,19 +54,27 @@ impl State {
         self.stats.frames_received += 1;
         match class {
             Frame::Tcp(key, kind) => self.segment(now, key, kind, wakes),
-            Frame::Arp => {
+            Frame::Neighbour => {
                 self.offer(now);
                 self.table.mark_waiting_dirty();
+                if let Some(dhcp) = &mut self.dhcp {
+                    dhcp.retry();
+                }
                 self.replay(now);
             }
-            Frame::Icmp => {
-                if self.offer(now).arp > 0 {
-                    self.hold(now);
-                }
+            Frame::Membership => {
+                self.offer(now);
+                self.expect_reports(now);
             }
+            Frame::Echo { from, to } => self.echo(now, from, to),
+            Frame::Icmp => {
+                self.offer(now);
+            }
+            Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
             Frame::Dropped(Reason::Malformed) => self.stats.malformed += 1,
             Frame::Dropped(Reason::Fragment) => self.stats.fragments += 1,
+            Frame::Dropped(Reason::Martian) => self.stats.martians += 1,
             Frame::Dropped(Reason::Unsupported) => self.stats.unsupported += 1,
         }
         self.nic.split().0.release();
@@ -108,13 +117,11 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let mut port = Port::new(&mut *self.nic);
+        let mut port = Port::new(&mut *self.nic).watching(connection.is_ending);
         self.iface
             .poll_ingress_single(now, &mut port, &mut connection.set);
-        let sent = port.sent;
-        if let Some(sent) = sent.segment {
-            connection.note_sent(sent);
-        }
+        let (sent, marks) = (port.sent, port.marks);
+        connection.note_sent(marks);
         self.account(sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }
@@ -220,13 +227,29 @@ impl State {
             Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
         connection.opened_by = opened_by;
         let endpoint = IpListenEndpoint {
-            addr: Some(IpAddress::Ipv4(key.local)),
+            addr: Some(key.local.into()),
             port: key.local_port,
         };
         connection.tcp_mut().listen(endpoint).ok()?;
         let index = self.install(connection).ok()?;
         self.table.half_open.push(index);
         Some(index)
+    }
+
+    /// Has an echo request answered, now or when its sender's address is known.
+    fn echo(&mut self, now: Instant, from: IpAddr, to: IpAddr) {
+        let sent = self.offer(now);
+        if sent.discovery > 0 {
+            self.note_asked(now, from);
+            self.hold(now);
+        } else if sent.frames + sent.dropped == 0
+            && self.addresses.is_own(to)
+            && self.nic.split().0.front().is_some_and(is_intact)
+        {
+            // smoltcp would have asked, but had just asked for another.
+            self.ask_neighbour(now, from);
+            self.hold(now);
+        }
     }
 
     /// Keeps a copy of a frame whose sender's address has just been asked for.
@@ -247,18 +270,22 @@ impl State {
         held.push((now, copy));
     }
 
-    /// Processes the kept frames once more, now that an address has come.
+    /// Processes the kept frames once more, now that an address has come; those
+    /// that wait for another stay.
     fn replay(&mut self, now: Instant) {
-        for (since, frame) in core::mem::take(&mut self.ingress.held) {
-            if now >= since + HELD_FOR {
-                continue;
+        let mut held = core::mem::take(&mut self.ingress.held);
+        held.retain(|(since, frame)| {
+            if now >= *since + HELD_FOR {
+                return false;
             }
-            let mut port = Port::replaying(&mut *self.nic, &frame);
+            let mut port = Port::replaying(&mut *self.nic, frame);
             self.iface
                 .poll_ingress_single(now, &mut port, &mut self.nobody);
             let sent = port.sent;
             self.account(sent);
-        }
+            sent.frames == sent.aside
+        });
+        self.ingress.held = held;
     }
 }
 

@@ -59,6 +59,26 @@ impl Limits {
         }
     }
 
+    /// The command line's options for them.
+    pub(super) const OPTIONS: [&str; 5] = [
+        "max_buffer_bytes",
+        "max_connections",
+        "max_half_open",
+        "max_orphans",
+        "max_closing_records",
+    ];
+
+    /// The limits that those options set.
+    pub(super) fn places(&mut self) -> [&mut usize; Self::OPTIONS.len()] {
+        [
+            &mut self.buffer_bytes,
+            &mut self.connections,
+            &mut self.half_open,
+            &mut self.orphans,
+            &mut self.closing_records,
+        ]
+    }
+
     /// Limits that can be worked with.
     pub(super) fn clamped(self) -> Self {
         Self {

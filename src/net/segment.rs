@@ -3,8 +3,8 @@
 use smoltcp::phy::{ChecksumCapabilities, Device as _, RxToken as _, TxToken as _};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpProtocol, IpRepr, Ipv4Packet, Ipv4Repr, TcpControl,
-    TcpPacket, TcpRepr, TcpSeqNumber,
+    EthernetFrame, EthernetProtocol, IpProtocol, IpRepr, Ipv4Packet, Ipv4Repr, Ipv6Packet,
+    Ipv6Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
 };
 
 use super::device::Port;
@@ -86,6 +86,11 @@ fn parse<'a>(frame: &'a [u8], checksums: &ChecksumCapabilities) -> Option<Parsed
             let packet = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
             let ip = Ipv4Repr::parse(&packet, checksums).ok()?;
             (IpRepr::Ipv4(ip), packet.payload())
+        }
+        EthernetProtocol::Ipv6 => {
+            let packet = Ipv6Packet::new_checked(ethernet.payload()).ok()?;
+            let ip = Ipv6Repr::parse(&packet).ok()?;
+            (IpRepr::Ipv6(ip), packet.payload())
         }
         _ => return None,
     };

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use firstpoll::arch::{self, host};
-use firstpoll::net::{self, Config, Ipv4Config, Stack};
+use firstpoll::net::{self, Config, Ipv4Config, Limits, Stack};
 use firstpoll::runtime;
 use smoltcp::iface::{self, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
@@ -49,11 +49,19 @@ struct Port {
 /// A stack with a static address, on a clock that stands still until the core
 /// halts, and the host at the other end of its wire.
 pub fn start() -> (Stack, Peer) {
-    start_with(Config::Static(Ipv4Config {
-        address: STACK_IP,
-        prefix_len: 24,
-        gateway: Some(PEER_IP),
-    }))
+    start_limited(Limits::default())
+}
+
+/// The same, with a stack that may hold less.
+pub fn start_limited(limits: Limits) -> (Stack, Peer) {
+    start_with(Config {
+        limits,
+        ..Config::from(Ipv4Config {
+            address: STACK_IP,
+            prefix_len: 24,
+            gateway: Some(PEER_IP),
+        })
+    })
 }
 
 pub fn start_with(config: Config) -> (Stack, Peer) {
@@ -99,6 +107,15 @@ impl Peer {
             wire,
             inner: Rc::new(RefCell::new(inner)),
         }
+    }
+
+    /// Gives the far host another address.
+    pub fn add_address(&self, address: IpAddress, prefix_len: u8) {
+        self.with(|inner| {
+            inner.iface.update_ip_addrs(|addresses| {
+                addresses.push(IpCidr::new(address, prefix_len)).unwrap();
+            });
+        });
     }
 
     /// Lets the far host work on what has arrived; whether it sent anything.
@@ -194,14 +211,15 @@ impl Peer {
     }
 
     fn begin_as(&self, from: u16, port: u16, buffer: usize) -> PeerStream {
+        self.begin_to(STACK_IP.into(), from, port, buffer)
+    }
+
+    /// Begins to connect to any of the stack's addresses.
+    pub fn begin_to(&self, to: IpAddress, from: u16, port: u16, buffer: usize) -> PeerStream {
         self.with(|inner| {
             let mut socket = new_socket(buffer);
             socket
-                .connect(
-                    inner.iface.context(),
-                    (IpAddress::Ipv4(STACK_IP), port),
-                    from,
-                )
+                .connect(inner.iface.context(), (to, port), from)
                 .unwrap();
             PeerStream {
                 handle: inner.sockets.add(socket),

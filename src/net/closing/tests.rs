@@ -8,8 +8,8 @@ const NOW: Instant = Instant::from_micros_const(100_000_000);
 
 fn key(remote_port: u16) -> Key {
     Key {
-        local: Ipv4Addr::new(10, 0, 2, 15),
-        remote: Ipv4Addr::new(10, 0, 2, 2),
+        local: Ipv4Addr::new(10, 0, 2, 15).into(),
+        remote: Ipv4Addr::new(10, 0, 2, 2).into(),
         local_port: 80,
         remote_port,
     }
