@@ -18,6 +18,7 @@
 //! | `listener`, `stream` | those calls, as futures |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `dhcp`, `config` | where the address comes from |
+//! | `embedded` | the streams as `embedded-io-async` has them |
 //! | `wakes` | wakers, to be woken once the lock is open |
 //!
 //! All of it is data of the bottom half's class (see [`sync`](crate::sync)):
@@ -53,6 +54,7 @@ mod connection;
 mod deadlines;
 pub mod device;
 mod dhcp;
+mod embedded;
 mod error;
 mod frame;
 mod index_list;
