@@ -73,8 +73,8 @@ impl Runtime {
     }
 
     /// The network, which the first call starts: a virtio network card, with
-    /// the address that `ip=` and `gateway=` on the command line give, or else
-    /// one by DHCP. [`Stack::wait_configured`] waits for that.
+    /// the addresses that the [command line](Config::from_options) gives, or
+    /// else by DHCP and from routers. [`Stack::wait_configured`] waits for one.
     ///
     /// A program that does not call it pays nothing for the network, and runs
     /// on a machine that has none.
@@ -87,8 +87,9 @@ impl Runtime {
         if let Some(&stack) = STACK.get() {
             return Ok(stack);
         }
-        let config = Config::from_options(self.args.get("ip"), self.args.get("gateway"))
-            .map_err(NetworkError::Config)?;
+        let options = self.args.options();
+        let options = options.map(|option| (option.name, option.value));
+        let config = Config::from_options(options).map_err(NetworkError::Config)?;
         let mut seed = [0; size_of::<u64>()];
         random::fill(&mut seed).map_err(NetworkError::NoRandomness)?;
         let card = virtio_net::probe().map_err(NetworkError::Card)?;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::future::poll_fn;
-use core::net::{SocketAddr, SocketAddrV4};
+use core::net::SocketAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
@@ -54,7 +54,7 @@ impl TcpStream {
     /// - [`Error::NetworkUnreachable`] without an address or a route; there is
     ///   no loopback,
     /// - [`Error::AddrNotAvailable`] if all ports are in use,
-    /// - [`Error::InvalidInput`] if `remote` is not an IPv4 host and a port,
+    /// - [`Error::InvalidInput`] if `remote` is not a host and a port,
     /// - [`Error::OutOfMemory`].
     pub async fn connect(stack: Stack, remote: SocketAddr) -> Result<Self, Error> {
         Self::connect_with(stack, remote, TcpOptions::default()).await
@@ -70,9 +70,6 @@ impl TcpStream {
         remote: SocketAddr,
         options: TcpOptions,
     ) -> Result<Self, Error> {
-        let SocketAddr::V4(remote) = remote else {
-            return Err(Error::InvalidInput);
-        };
         let (id, key) = stack
             .shared
             .visit(|state, wakes| state.connect(now(), remote, &options, wakes))?;
@@ -144,12 +141,12 @@ impl TcpStream {
 
     /// The peer's address.
     pub fn peer_addr(&self) -> SocketAddr {
-        SocketAddrV4::new(self.key.remote, self.key.remote_port).into()
+        SocketAddr::new(self.key.remote, self.key.remote_port)
     }
 
     /// The local address.
     pub fn local_addr(&self) -> SocketAddr {
-        SocketAddrV4::new(self.key.local, self.key.local_port).into()
+        SocketAddr::new(self.key.local, self.key.local_port)
     }
 
     /// Whether small segments are sent at once; see
