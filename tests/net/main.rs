@@ -5,6 +5,7 @@ mod fake_card;
 mod frames;
 mod garbage;
 mod ip;
+mod many;
 mod peer;
 mod scale;
 mod tcp;
