@@ -85,7 +85,7 @@ pub struct Bench {
 impl Bench {
     fn new() -> Self {
         let (wire, device) = Wire::new(CONNECTIONS);
-        let config = Config::Static(Ipv4Config {
+        let config = Config::from(Ipv4Config {
             address: STACK_IP,
             prefix_len: 24,
             gateway: None,
