@@ -8,6 +8,7 @@ mod frames6;
 mod garbage;
 mod ip;
 mod ip6;
+mod leases;
 mod many;
 mod peer;
 mod routes;

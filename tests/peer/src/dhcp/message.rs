@@ -14,8 +14,11 @@ const COOKIE: usize = 236;
 /// Where the options begin.
 const OPTIONS: usize = 240;
 
-/// The option that lists name servers (RFC 2132 §3.8).
+/// Options that smoltcp does not write, or not for so many servers (RFC 2132
+/// §3.8, §9.11 and §9.12).
 const DOMAIN_NAME_SERVER: u8 = 6;
+const RENEWAL_TIME: u8 = 58;
+const REBINDING_TIME: u8 = 59;
 
 /// Options without a length (RFC 2132 §3.1 and §3.2).
 const PAD: u8 = 0;
@@ -40,21 +43,24 @@ pub(super) fn lease(
     let mask = u32::MAX
         .checked_shl(32 - u32::from(lease.prefix_len))
         .unwrap_or(0);
-    let dns: Vec<u8> = lease.dns.iter().flat_map(|ip| ip.octets()).collect();
-    let dns = [DhcpOption {
-        kind: DOMAIN_NAME_SERVER,
-        data: &dns,
-    }];
     let seconds = |duration: std::time::Duration| duration.as_secs().try_into().unwrap_or(u32::MAX);
+    let dns: Vec<u8> = lease.dns.iter().flat_map(|ip| ip.octets()).collect();
+    let times = [lease.renew_after, lease.rebind_after].map(|after| after.map(seconds));
+    let times = times.map(|after| after.map(u32::to_be_bytes).map_or(Vec::new(), Vec::from));
+    let more = [
+        (DOMAIN_NAME_SERVER, &dns),
+        (RENEWAL_TIME, &times[0]),
+        (REBINDING_TIME, &times[1]),
+    ];
+    let more = more.into_iter().filter(|(_, data)| !data.is_empty());
+    let more: Vec<_> = more.map(|(kind, data)| DhcpOption { kind, data }).collect();
     let mut message = DhcpRepr {
         message_type,
         your_ip: lease.ip,
         router: lease.gateway,
         subnet_mask: Some(Ipv4Address::from_bits(mask)),
         lease_duration: Some(seconds(lease.duration)),
-        renew_duration: lease.renew_after.map(seconds),
-        rebind_duration: lease.rebind_after.map(seconds),
-        additional_options: if lease.dns.is_empty() { &[] } else { &dns },
+        additional_options: &more,
         ..empty(us, asked)
     };
     match lie {
