@@ -125,22 +125,20 @@ fn connections_end_in_every_way_and_leave_nothing_behind_in_full() {
     connections_end_in_mixed_ways(100_000);
 }
 
-const SMALL: TcpOptions = TcpOptions {
-    connect_timeout: SEC,
-    buffers: Buffers {
-        receive_bytes: 1024,
-        send_bytes: 1024,
-    },
-    stream: firstpoll::net::StreamOptions {
-        nodelay: true,
-        keep_alive: None,
-        user_timeout: None,
-    },
-};
+fn small() -> TcpOptions {
+    TcpOptions {
+        connect_timeout: SEC,
+        buffers: Buffers {
+            receive_bytes: 1024,
+            send_bytes: 1024,
+        },
+        ..TcpOptions::default()
+    }
+}
 
 async fn open(stack: Stack, peer: &Peer) -> (TcpStream, PeerStream) {
     let far = peer.listen(99);
-    let near = TcpStream::connect_with(stack, (PEER_IP, 99).into(), SMALL);
+    let near = TcpStream::connect_with(stack, (PEER_IP, 99).into(), small());
     (near.await.unwrap(), far)
 }
 
