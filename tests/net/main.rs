@@ -12,6 +12,8 @@ mod ip;
 mod ip6;
 mod limits;
 mod options;
+mod leases;
+mod many;
 mod peer;
 mod ports;
 mod raw;
