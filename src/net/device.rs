@@ -111,6 +111,10 @@ pub(super) struct Sent {
     pub(super) discovery: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
+    /// Whether `marks` are of interest.
+    pub(super) watched: bool,
+    /// The ends of the TCP segment that was sent last.
+    pub(super) marks: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -123,10 +127,6 @@ pub(super) struct Port<'a> {
     pub(super) sent: Sent,
     /// The send queue had no room for a frame that a socket wanted to send.
     pub(super) exhausted: bool,
-    /// Whether the ends of TCP segments are of interest.
-    watched: bool,
-    /// Those of the segment that was sent last, then.
-    pub(super) marks: Option<Marks>,
 }
 
 impl<'a> Port<'a> {
@@ -140,15 +140,7 @@ impl<'a> Port<'a> {
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
-            watched: false,
-            marks: None,
         }
-    }
-
-    /// The same port, at which the ends of TCP segments may be of interest.
-    pub(super) fn watching(mut self, watched: bool) -> Self {
-        self.watched = watched;
-        self
     }
 
     /// A port at which `frame` arrives once more.
@@ -165,7 +157,6 @@ pub(super) struct RxToken<'a>(&'a [u8]);
 pub(super) struct TxToken<'a> {
     send: &'a mut dyn SendQueue,
     sent: &'a mut Sent,
-    marks: Option<&'a mut Option<Marks>>,
     mtu: usize,
 }
 
@@ -187,7 +178,6 @@ impl phy::Device for Port<'_> {
         let answer = TxToken {
             send: self.send,
             sent: &mut self.sent,
-            marks: self.watched.then_some(&mut self.marks),
             mtu: self.mtu,
         };
         Some((RxToken(frame), answer))
@@ -201,7 +191,6 @@ impl phy::Device for Port<'_> {
         Some(TxToken {
             send: self.send,
             sent: &mut self.sent,
-            marks: self.watched.then_some(&mut self.marks),
             mtu: self.mtu,
         })
     }
@@ -228,8 +217,8 @@ impl phy::TxToken for TxToken<'_> {
         let buffer = self.send.buffer(len);
         let result = f(buffer);
         let purpose = purpose(buffer);
-        if let Some(marks) = self.marks {
-            *marks = Marks::of(buffer).or(*marks);
+        if self.sent.watched {
+            self.sent.marks = Marks::of(buffer).or(self.sent.marks);
         }
         self.send.commit();
         self.sent.frames += 1;

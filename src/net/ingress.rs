@@ -117,17 +117,21 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let mut port = Port::new(&mut *self.nic).watching(connection.is_ending);
+        let mut port = Port::new(&mut *self.nic);
+        port.sent.watched = connection.is_ending;
         self.iface
             .poll_ingress_single(now, &mut port, &mut connection.set);
-        let (sent, marks) = (port.sent, port.marks);
-        connection.note_sent(marks);
+        let sent = port.sent;
+        if let Some(marks) = sent.marks {
+            connection.note_sent(marks);
+        }
         self.account(sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }
 
     /// Whether the opening segment that has arrived is not a repetition of the
     /// one that began this half-open connection: the peer has forgotten that.
+    #[cold]
     fn begins_anew(&mut self, now: Instant, index: u32) -> bool {
         let Some(connection) = self.table.get(index) else {
             return false;
@@ -149,6 +153,7 @@ impl State {
     }
 
     /// A segment for no connection; where one has been made for it.
+    #[inline(never)]
     fn newcomer(&mut self, now: Instant, key: Key, kind: Kind) -> Option<u32> {
         if !self.iface.has_ip_addr(key.local) {
             // Another host's, or a broadcast, which nobody may answer.
