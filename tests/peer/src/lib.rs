@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`Peer`] | a thread around an engine and QEMU's socket; what tests call |
 //! | [`Stream`], [`Listener`] | TCP, as blocking `std::io` |
+//! | [`Crowd`] | thousands of TCP clients in the peer's place |
 //! | [`Engine`] | all of the peer's state, without threads, sockets or clock |
 //! | [`frame`] | making frames and taking them apart |
 //! | [`link`] | frames on a unix socket |
@@ -29,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod crowd;
 mod dhcp;
 mod engine;
 pub mod frame;
@@ -40,6 +42,7 @@ mod tcp;
 mod tests;
 pub mod wire;
 
+pub use crowd::{ClientId, Connection, Crowd};
 pub use dhcp::Lease;
 pub use engine::{Config, Engine};
 pub use frame::Host;
