@@ -25,8 +25,7 @@ pub enum Error {
     NotConnected,
     /// There is no route to the destination, or no address yet.
     NetworkUnreachable,
-    /// The argument can never work: port 0, or an address that is not unicast
-    /// or not IPv4.
+    /// The argument can never work: port 0, or an address that is not unicast.
     InvalidInput,
     /// No memory is left for a socket and its buffers.
     OutOfMemory,

@@ -1,15 +1,16 @@
 //! One received frame: whom it concerns, and what follows.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use smoltcp::iface::SocketSet;
 use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{IpAddress, IpListenEndpoint};
+use smoltcp::wire::IpListenEndpoint;
 
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify};
+use super::frame::{Frame, Key, Kind, Reason, classify, is_intact};
 use super::listeners::ListenerId;
 use super::state::State;
 use super::wakes::Wakes;
@@ -53,19 +54,27 @@ impl State {
         self.stats.frames_received += 1;
         match class {
             Frame::Tcp(key, kind) => self.segment(now, key, kind, wakes),
-            Frame::Arp => {
+            Frame::Neighbour => {
                 self.offer(now);
                 self.table.mark_waiting_dirty();
+                if let Some(dhcp) = &mut self.dhcp {
+                    dhcp.retry();
+                }
                 self.replay(now);
             }
-            Frame::Icmp => {
-                if self.offer(now).arp > 0 {
-                    self.hold(now);
-                }
+            Frame::Membership => {
+                self.offer(now);
+                self.expect_reports(now);
             }
+            Frame::Echo { from, to } => self.echo(now, from, to),
+            Frame::Icmp => {
+                self.offer(now);
+            }
+            Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
             Frame::Dropped(Reason::Malformed) => self.stats.malformed += 1,
             Frame::Dropped(Reason::Fragment) => self.stats.fragments += 1,
+            Frame::Dropped(Reason::Martian) => self.stats.martians += 1,
             Frame::Dropped(Reason::Unsupported) => self.stats.unsupported += 1,
         }
         self.nic.split().0.release();
@@ -183,13 +192,29 @@ impl State {
         let mut connection =
             Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
         let endpoint = IpListenEndpoint {
-            addr: Some(IpAddress::Ipv4(key.local)),
+            addr: Some(key.local.into()),
             port: key.local_port,
         };
         connection.tcp_mut().listen(endpoint).ok()?;
         let index = self.table.insert(connection).ok()?;
         self.table.half_open.push(index);
         Some(index)
+    }
+
+    /// Has an echo request answered, now or when its sender's address is known.
+    fn echo(&mut self, now: Instant, from: IpAddr, to: IpAddr) {
+        let sent = self.offer(now);
+        if sent.discovery > 0 {
+            self.note_asked(now, from);
+            self.hold(now);
+        } else if sent.frames + sent.dropped == 0
+            && self.addresses.is_own(to)
+            && self.nic.split().0.front().is_some_and(is_intact)
+        {
+            // smoltcp would have asked, but had just asked for another.
+            self.ask_neighbour(now, from);
+            self.hold(now);
+        }
     }
 
     /// Keeps a copy of a frame whose sender's address has just been asked for.
@@ -210,18 +235,22 @@ impl State {
         held.push((now, copy));
     }
 
-    /// Processes the kept frames once more, now that an address has come.
+    /// Processes the kept frames once more, now that an address has come; those
+    /// that wait for another stay.
     fn replay(&mut self, now: Instant) {
-        for (since, frame) in core::mem::take(&mut self.ingress.held) {
-            if now >= since + HELD_FOR {
-                continue;
+        let mut held = core::mem::take(&mut self.ingress.held);
+        held.retain(|(since, frame)| {
+            if now >= *since + HELD_FOR {
+                return false;
             }
-            let mut port = Port::replaying(&mut *self.nic, &frame);
+            let mut port = Port::replaying(&mut *self.nic, frame);
             self.iface
                 .poll_ingress_single(now, &mut port, &mut self.nobody);
             let sent = port.sent;
             self.account(sent);
-        }
+            sent.frames == sent.aside
+        });
+        self.ingress.held = held;
     }
 }
 

@@ -1,16 +1,16 @@
 //! What the program does with listeners and connections, each a short visit
 //! under the stack's lock.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr};
 use core::task::{Poll, Waker};
 
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
-use smoltcp::wire::{IpAddress, IpEndpoint};
+use smoltcp::wire::IpEndpoint;
 
 use super::Error;
 use super::connection::{Connection, Phase};
-use super::frame::{Key, is_host};
+use super::frame::{Key, is_host, is_host_v6};
 use super::listeners::ListenerId;
 use super::options::{ListenerOptions, StreamOptions, TcpOptions};
 use super::state::State;
@@ -79,7 +79,7 @@ impl State {
     pub(super) fn connect(
         &mut self,
         now: Instant,
-        remote: SocketAddrV4,
+        remote: SocketAddr,
         options: &TcpOptions,
         wakes: &mut Wakes,
     ) -> Result<(SocketId, Key), Error> {
@@ -109,7 +109,7 @@ impl State {
             options.stream,
         )
         .map_err(|_| Error::OutOfMemory)?;
-        let endpoint = |address, port| IpEndpoint::new(IpAddress::Ipv4(address), port);
+        let endpoint = |address: IpAddr, port| IpEndpoint::new(address.into(), port);
         connection
             .tcp_mut()
             .connect(
@@ -124,35 +124,43 @@ impl State {
 
     /// The ends of a connection to `remote`: from the interface's address, and
     /// a port that has no connection to the same place and no listener.
-    fn choose_key(&mut self, remote: SocketAddrV4) -> Result<Key, Error> {
-        if remote.port() == 0 || !is_host(*remote.ip()) {
+    fn choose_key(&mut self, remote: SocketAddr) -> Result<Key, Error> {
+        let (remote, remote_port) = (remote.ip().to_canonical(), remote.port());
+        if remote_port == 0 {
             return Err(Error::InvalidInput);
         }
-        let config = self.config.ok_or(Error::NetworkUnreachable)?;
-        let local = config.address;
-        let mask = u32::MAX << (32 - u32::from(config.prefix_len));
-        let on_link = (remote.ip().to_bits() ^ local.to_bits()) & mask == 0;
-        // There is no loopback.
-        if *remote.ip() == local || !(on_link || config.gateway.is_some()) {
-            return Err(Error::NetworkUnreachable);
-        }
-        if on_link && is_broadcast(*remote.ip(), mask) {
-            return Err(Error::InvalidInput);
-        }
+        let local = self.source_for(remote)?;
         for _ in 0..EPHEMERAL_PORTS {
             let local_port = FIRST_EPHEMERAL + self.next_port % EPHEMERAL_PORTS;
             self.next_port = self.next_port.wrapping_add(1);
             let key = Key {
                 local,
-                remote: *remote.ip(),
+                remote,
                 local_port,
-                remote_port: remote.port(),
+                remote_port,
             };
             if self.table.find(key).is_none() && self.listeners.on_port(local_port).is_none() {
                 return Ok(key);
             }
         }
         Err(Error::AddrNotAvailable)
+    }
+
+    /// The address from which the host `remote` is reached.
+    fn source_for(&self, remote: IpAddr) -> Result<IpAddr, Error> {
+        let is_unicast = match remote {
+            IpAddr::V4(remote) => is_host(remote) && !self.addresses.is_broadcast(remote),
+            IpAddr::V6(remote) => is_host_v6(remote),
+        };
+        if !is_unicast {
+            return Err(Error::InvalidInput);
+        }
+        // There is no loopback.
+        if self.addresses.is_own(remote) {
+            return Err(Error::NetworkUnreachable);
+        }
+        let path = self.addresses.path_to(remote);
+        Ok(path.ok_or(Error::NetworkUnreachable)?.source)
     }
 
     /// Whether a connection that was begun is established.
@@ -306,9 +314,4 @@ impl State {
     fn flush(&mut self) {
         self.nic.flush();
     }
-}
-
-/// Whether all bits of `address` outside of the network's `mask` are set.
-fn is_broadcast(address: Ipv4Addr, mask: u32) -> bool {
-    mask.count_zeros() > 1 && address.to_bits() | mask == u32::MAX
 }

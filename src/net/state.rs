@@ -7,14 +7,17 @@ use core::task::Waker;
 use smoltcp::iface::{self, Interface, SocketSet};
 use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
+use smoltcp::wire::EthernetAddress;
 
-use super::config::{Config, Ipv4Config};
+use super::addresses::Addresses;
+use super::config::{Config, Ipv4Source};
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
+use super::discovery::Asked;
 use super::ingress;
 use super::listeners::{ListenerId, Listeners};
+use super::multicast::Groups;
 use super::stats::Stats;
 use super::table::Table;
 use super::wakes::Wakes;
@@ -43,8 +46,10 @@ pub(super) struct State {
     /// The set for frames that concern no socket.
     pub(super) nobody: SocketSet<'static>,
     pub(super) ingress: ingress::Scratch,
-    pub(super) config: Option<Ipv4Config>,
-    /// Who waits for `config`.
+    pub(super) addresses: Addresses,
+    pub(super) groups: Groups,
+    pub(super) asked: Asked,
+    /// Who waits for an address.
     pub(super) config_wakers: Vec<Waker>,
     pub(super) config_woken: bool,
     pub(super) next_port: u16,
@@ -75,16 +80,20 @@ impl State {
         let mut interface = iface::Config::new(EthernetAddress(nic.mac()).into());
         interface.random_seed = draw();
         let mut port = Port::new(&mut *nic);
-        let iface = Interface::new(interface, &mut port, now());
+        let now = now();
+        let iface = Interface::new(interface, &mut port, now);
+        let addresses = Addresses::new(now, &config, nic.mac());
         let mut state = Self {
             nic,
             iface,
             table: Table::new([draw(), draw()]),
             listeners: Listeners::default(),
-            dhcp: None,
+            dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
             ingress: ingress::Scratch::default(),
-            config: None,
+            addresses,
+            groups: Groups::default(),
+            asked: Asked::new(),
             config_wakers: Vec::new(),
             config_woken: false,
             next_port: draw() as u16,
@@ -93,37 +102,8 @@ impl State {
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
-        match config {
-            Config::Dhcp => state.dhcp = Some(Dhcp::new()),
-            Config::Static(config) => state.configure(Some(config)),
-        }
+        state.apply_addresses();
         state
-    }
-
-    /// Gives the interface another address, or none.
-    pub(super) fn configure(&mut self, config: Option<Ipv4Config>) {
-        let config = config.filter(Ipv4Config::is_usable);
-        if config == self.config {
-            return;
-        }
-        self.iface.update_ip_addrs(|addresses| {
-            addresses.clear();
-            if let Some(config) = config {
-                let address = IpAddress::Ipv4(config.address);
-                // There is room for more than one.
-                let _ = addresses.push(IpCidr::new(address, config.prefix_len));
-            }
-        });
-        let routes = self.iface.routes_mut();
-        routes.remove_default_ipv4_route();
-        if let Some(gateway) = config.and_then(|config| config.gateway) {
-            // There is room for more than one.
-            let _ = routes.add_default_ipv4_route(gateway);
-        }
-        self.config = config;
-        self.config_woken = config.is_some();
-        // Connections over another address end when they are looked at.
-        self.table.mark_all_dirty();
     }
 
     /// One bounded step over everything that wants attention. Returns whether
@@ -139,6 +119,8 @@ impl State {
             frames += 1;
         }
         self.poll_dhcp(now);
+        self.poll_addresses(now);
+        self.poll_groups(now);
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if self.blocked || !wakes.has_room() {
@@ -158,7 +140,11 @@ impl State {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let sockets = self.table.deadlines.earliest();
         let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
-        sockets.into_iter().chain(dhcp).min()
+        let others = [dhcp, self.addresses.deadline(), self.groups.deadline()];
+        sockets
+            .into_iter()
+            .chain(others.into_iter().flatten())
+            .min()
     }
 
     /// Whether the program's doings left something for the network task.
@@ -192,14 +178,18 @@ impl State {
                 let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
                 self.blocked |= port.exhausted;
                 all.frames += port.sent.frames;
-                all.arp += port.sent.arp;
+                all.aside += port.sent.aside;
+                all.discovery += port.sent.discovery;
                 if result == iface::PollResult::None {
                     break;
                 }
             }
         }
         self.stats.frames_sent += all.frames;
-        let stuck = wanted && all.frames == all.arp && !self.blocked;
+        if all.frames > all.aside {
+            self.table.waiting.remove(index);
+        }
+        let stuck = wanted && all.frames == all.aside && !self.blocked;
         self.settle(now, index, Cause::Egress, wakes);
         let Some(connection) = self.table.get(index) else {
             return;
@@ -212,7 +202,13 @@ impl State {
         if stuck {
             // It waits for a neighbour's address. Should it still say that it
             // wants to send now, then not in a loop.
+            let remote = connection.key.remote;
             self.table.waiting.push(index);
+            if all.discovery > 0 {
+                self.note_asked(now, remote);
+            } else {
+                self.ask_neighbour(now, remote);
+            }
             if self.table.dirty.remove(index) {
                 self.table.deadlines.set(index, Some(now + RETRY));
             }

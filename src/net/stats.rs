@@ -12,6 +12,9 @@ pub struct Stats {
     pub malformed: u64,
     /// Received frames dropped: a fragment of a packet.
     pub fragments: u64,
+    /// Received frames dropped: an address that has no place on a wire, as that
+    /// of a loopback interface.
+    pub martians: u64,
     /// Received frames dropped: a protocol or address that nobody serves.
     pub unsupported: u64,
     /// Segments for no connection that were not answered with a reset, as too

@@ -2,10 +2,11 @@
 
 use core::fmt;
 use core::future::poll_fn;
-use core::net::{SocketAddr, SocketAddrV4};
+use core::net::SocketAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
+use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 
 use super::frame::Key;
@@ -53,7 +54,7 @@ impl TcpStream {
     /// - [`Error::NetworkUnreachable`] without an address or a route; there is
     ///   no loopback,
     /// - [`Error::AddrNotAvailable`] if all ports are in use,
-    /// - [`Error::InvalidInput`] if `remote` is not an IPv4 host and a port,
+    /// - [`Error::InvalidInput`] if `remote` is not a host and a port,
     /// - [`Error::OutOfMemory`].
     pub async fn connect(stack: Stack, remote: SocketAddr) -> Result<Self, Error> {
         Self::connect_with(stack, remote, TcpOptions::default()).await
@@ -69,9 +70,6 @@ impl TcpStream {
         remote: SocketAddr,
         options: TcpOptions,
     ) -> Result<Self, Error> {
-        let SocketAddr::V4(remote) = remote else {
-            return Err(Error::InvalidInput);
-        };
         let (id, key) = stack
             .shared
             .visit(|state, wakes| state.connect(now(), remote, &options, wakes))?;
@@ -98,7 +96,7 @@ impl TcpStream {
     /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
     /// [`Error::ConnectionAborted`], after what was received before was read.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.poll_read(context, buffer)).await
+        self.read_shared(buffer).await
     }
 
     /// Writes bytes of `data`; returns how many, at least one unless `data` is
@@ -112,7 +110,7 @@ impl TcpStream {
     /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
     /// [`Error::ConnectionAborted`] once the connection has ended.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.poll_write(context, data)).await
+        self.write_shared(data).await
     }
 
     /// Writes all of `data`.
@@ -123,7 +121,7 @@ impl TcpStream {
     ///
     /// As [`write`](Self::write).
     pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
-        write_all(self, data).await
+        self.write_all_shared(data).await
     }
 
     /// Closes the sending side: the peer reads the end of the stream after what
@@ -143,12 +141,12 @@ impl TcpStream {
 
     /// The peer's address.
     pub fn peer_addr(&self) -> SocketAddr {
-        SocketAddrV4::new(self.key.remote, self.key.remote_port).into()
+        SocketAddr::new(self.key.remote, self.key.remote_port)
     }
 
     /// The local address.
     pub fn local_addr(&self) -> SocketAddr {
-        SocketAddrV4::new(self.key.local, self.key.local_port).into()
+        SocketAddr::new(self.key.local, self.key.local_port)
     }
 
     /// Whether small segments are sent at once; see
@@ -185,10 +183,50 @@ impl TcpStream {
         });
     }
 
-    fn shut_down(&self) -> Result<(), Error> {
+    pub(super) fn shut_down(&self) -> Result<(), Error> {
         self.stack
             .shared
             .visit(|state, wakes| state.shutdown(now(), self.id, wakes))
+    }
+
+    /// Reads, for whoever holds the reading side.
+    pub(super) async fn read_shared(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_read(context, buffer)).await
+    }
+
+    /// Writes, for whoever holds the writing side.
+    pub(super) async fn write_shared(&self, data: &[u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_write(context, data)).await
+    }
+
+    pub(super) async fn write_all_shared(&self, mut data: &[u8]) -> Result<(), Error> {
+        while !data.is_empty() {
+            let count = self.write_shared(data).await?;
+            data = &data[count..];
+        }
+        Ok(())
+    }
+
+    /// Whether the next read would return at once.
+    pub(super) fn is_read_ready(&self) -> bool {
+        self.is_ready(|tcp| tcp.can_recv() || !tcp.may_recv())
+    }
+
+    /// Whether the next write would return at once.
+    pub(super) fn is_write_ready(&self) -> bool {
+        self.is_ready(|tcp| tcp.can_send() || !tcp.may_send())
+    }
+
+    /// Asks the socket; where there is none any more, nothing waits.
+    fn is_ready(&self, ask: impl FnOnce(&tcp::Socket<'_>) -> bool) -> bool {
+        self.stack.shared.visit(|state, _| {
+            let connection = state.connection(self.id);
+            connection.is_none_or(|connection| ask(connection.tcp()))
+        })
+    }
+
+    pub(super) fn as_stream(&self) -> &Self {
+        self
     }
 
     fn poll_read(
@@ -253,14 +291,6 @@ impl TcpStream {
     }
 }
 
-async fn write_all(stream: &TcpStream, mut data: &[u8]) -> Result<(), Error> {
-    while !data.is_empty() {
-        let count = poll_fn(|context| stream.poll_write(context, data)).await?;
-        data = &data[count..];
-    }
-    Ok(())
-}
-
 impl Drop for TcpStream {
     fn drop(&mut self) {
         let wakers = self
@@ -293,7 +323,11 @@ impl ReadHalf<'_> {
     ///
     /// As there.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.stream.poll_read(context, buffer)).await
+        self.stream.read_shared(buffer).await
+    }
+
+    pub(super) fn as_stream(&self) -> &TcpStream {
+        self.stream
     }
 }
 
@@ -310,7 +344,7 @@ impl WriteHalf<'_> {
     ///
     /// As there.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.stream.poll_write(context, data)).await
+        self.stream.write_shared(data).await
     }
 
     /// As [`TcpStream::write_all`].
@@ -319,7 +353,7 @@ impl WriteHalf<'_> {
     ///
     /// As there.
     pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
-        write_all(self.stream, data).await
+        self.stream.write_all_shared(data).await
     }
 
     /// As [`TcpStream::shutdown`].
@@ -329,5 +363,9 @@ impl WriteHalf<'_> {
     /// As there.
     pub async fn shutdown(&mut self) -> Result<(), Error> {
         self.stream.shut_down()
+    }
+
+    pub(super) fn as_stream(&self) -> &TcpStream {
+        self.stream
     }
 }

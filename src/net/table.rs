@@ -199,9 +199,12 @@ impl Table {
         }
     }
 
-    /// Marks those dirty that wait for a neighbour's address.
+    /// Marks those dirty that wait for a neighbour's address. They wait on until
+    /// they have sent something: this one may be another's.
     pub(super) fn mark_waiting_dirty(&mut self) {
-        while let Some(index) = self.waiting.pop() {
+        let mut next = self.waiting.first();
+        while let Some(index) = next {
+            next = self.waiting.after(index);
             self.dirty.push(index);
         }
     }

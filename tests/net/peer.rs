@@ -49,7 +49,7 @@ struct Port {
 /// A stack with a static address, on a clock that stands still until the core
 /// halts, and the host at the other end of its wire.
 pub fn start() -> (Stack, Peer) {
-    start_with(Config::Static(Ipv4Config {
+    start_with(Config::from(Ipv4Config {
         address: STACK_IP,
         prefix_len: 24,
         gateway: Some(PEER_IP),
@@ -99,6 +99,15 @@ impl Peer {
             wire,
             inner: Rc::new(RefCell::new(inner)),
         }
+    }
+
+    /// Gives the far host another address.
+    pub fn add_address(&self, address: IpAddress, prefix_len: u8) {
+        self.with(|inner| {
+            inner.iface.update_ip_addrs(|addresses| {
+                addresses.push(IpCidr::new(address, prefix_len)).unwrap();
+            });
+        });
     }
 
     /// Lets the far host work on what has arrived; whether it sent anything.
@@ -194,14 +203,15 @@ impl Peer {
     }
 
     fn begin_as(&self, from: u16, port: u16, buffer: usize) -> PeerStream {
+        self.begin_to(STACK_IP.into(), from, port, buffer)
+    }
+
+    /// Begins to connect to any of the stack's addresses.
+    pub fn begin_to(&self, to: IpAddress, from: u16, port: u16, buffer: usize) -> PeerStream {
         self.with(|inner| {
             let mut socket = new_socket(buffer);
             socket
-                .connect(
-                    inner.iface.context(),
-                    (IpAddress::Ipv4(STACK_IP), port),
-                    from,
-                )
+                .connect(inner.iface.context(), (to, port), from)
                 .unwrap();
             PeerStream {
                 handle: inner.sockets.add(socket),

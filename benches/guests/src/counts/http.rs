@@ -111,7 +111,7 @@ pub struct Bench<L = TcpListener> {
 /// Starts a stack and listens.
 pub fn listen(options: ListenerOptions) -> (Wire, Stack, TcpListener) {
     let (wire, device) = Wire::new(CONNECTIONS);
-    let config = Config::Static(Ipv4Config {
+    let config = Config::from(Ipv4Config {
         address: STACK_IP,
         prefix_len: 24,
         gateway: Some(CLIENT_IP),
