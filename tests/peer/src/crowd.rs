@@ -7,14 +7,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smoltcp::wire::{ArpOperation, ArpRepr, Ipv4Address, TcpControl, TcpRepr, TcpSeqNumber};
 
-use crate::engine::Config;
+use crate::config::Config;
 use crate::frame::{self, Host, Parsed};
 use crate::link::Link;
 
@@ -270,8 +270,10 @@ impl Crowd {
         match parsed {
             Parsed::Arp(arp) => self.receive_arp(arp),
             Parsed::Tcp { to, segment, .. } => {
-                let end = SocketAddrV4::new(to.ip, segment.dst_port);
-                match self.by_end.get(&end) {
+                let IpAddr::V4(ip) = to.ip else {
+                    return;
+                };
+                match self.by_end.get(&SocketAddrV4::new(ip, segment.dst_port)) {
                     Some(&number) => self.receive_segment(number, segment),
                     None => self.strangers_answered += 1,
                 }
