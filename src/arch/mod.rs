@@ -39,6 +39,7 @@ use x86_64 as imp;
 mod x86_64 {
     mod address_space;
     mod apic_registers;
+    mod calendar;
     mod calibration;
     mod exit;
     mod memory_map;
@@ -58,7 +59,7 @@ pub use deadlines::{Armed, Due, Slot};
 pub use imp::{
     Backtrace, ConsolePort, ReservedMemory, command_line, core_state, enable_interrupts, exit,
     interrupt_counts, map_device_memory, memory, pci_read, pci_write, random, register_irq,
-    start_clock, start_interrupts, start_memory, start_traps,
+    start_clock, start_interrupts, start_memory, start_traps, wall_clock,
 };
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,

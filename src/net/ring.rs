@@ -27,6 +27,7 @@ pub(super) const MAX_BYTES_AT_ONCE: usize = (MAX_PAGES_AT_ONCE - 1) * PAGE_BYTES
 #[derive(Debug)]
 pub(super) struct Budget {
     used_pages: AtomicUsize,
+    most_pages: AtomicUsize,
     limit_pages: usize,
 }
 
@@ -35,12 +36,18 @@ impl Budget {
     pub(super) const fn new(limit_bytes: usize) -> Self {
         Self {
             used_pages: AtomicUsize::new(0),
+            most_pages: AtomicUsize::new(0),
             limit_pages: limit_bytes / PAGE_BYTES,
         }
     }
 
     pub(super) fn used_bytes(&self) -> usize {
         self.used_pages.load(Relaxed) * PAGE_BYTES
+    }
+
+    /// The most that was ever used.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most_pages.load(Relaxed) * PAGE_BYTES
     }
 
     /// Whether newcomers shall get no more: an eighth is left to those that are
@@ -55,6 +62,8 @@ impl Budget {
             return Err(NoMemory);
         }
         self.used_pages.store(used + 1, Relaxed);
+        let most = self.most_pages.load(Relaxed);
+        self.most_pages.store(most.max(used + 1), Relaxed);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::Error;
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::frame::Key;
-use super::index_list::IndexList;
+use super::index_list::{IndexList, Links};
 
 const NONE: u32 = u32::MAX;
 
@@ -49,10 +49,9 @@ pub(super) struct Table {
     pub(super) half_open: IndexList,
     /// Those whose stream was dropped, oldest first.
     pub(super) orphans: IndexList,
-    /// Those of them in TIME-WAIT, oldest first.
-    pub(super) time_wait: IndexList,
-    /// Those whose buffers may have memory that nothing uses, since they were
-    /// last trimmed.
+    /// The places in the queues of the listeners.
+    pub(super) queued: Links,
+    /// Those whose buffers have memory.
     pub(super) warm: IndexList,
     /// When each wants to be looked at again.
     pub(super) deadlines: Deadlines,
@@ -70,7 +69,7 @@ impl Table {
             waiting: IndexList::new(),
             half_open: IndexList::new(),
             orphans: IndexList::new(),
-            time_wait: IndexList::new(),
+            queued: Links::new(),
             warm: IndexList::new(),
             deadlines: Deadlines::new(),
         }
@@ -91,11 +90,14 @@ impl Table {
             &self.waiting,
             &self.half_open,
             &self.orphans,
-            &self.time_wait,
             &self.warm,
         ];
         let lists: usize = lists.map(IndexList::memory_bytes).iter().sum();
-        let tables = slots + lists + self.deadlines.memory_bytes() + self.index.allocation_size();
+        let tables = slots
+            + lists
+            + self.queued.memory_bytes()
+            + self.deadlines.memory_bytes()
+            + self.index.allocation_size();
         (connections + sockets, tables - connections)
     }
 
@@ -145,7 +147,7 @@ impl Table {
         self.waiting.grow(count).map_err(drop)?;
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
-        self.time_wait.grow(count).map_err(drop)?;
+        self.queued.grow(count).map_err(drop)?;
         self.warm.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
@@ -157,7 +159,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a connection out of everything.
+    /// Takes a connection out of everything but the queue of its listener.
     pub(super) fn remove(&mut self, index: u32) -> Option<Connection> {
         self.unindex(index);
         for list in [
@@ -165,7 +167,6 @@ impl Table {
             &mut self.waiting,
             &mut self.half_open,
             &mut self.orphans,
-            &mut self.time_wait,
             &mut self.warm,
         ] {
             list.remove(index);
@@ -225,9 +226,12 @@ impl Table {
         }
     }
 
-    /// Marks those dirty that wait for a neighbour's address.
+    /// Marks those dirty that wait for a neighbour's address. They wait on until
+    /// they have sent something: this one may be another's.
     pub(super) fn mark_waiting_dirty(&mut self) {
-        while let Some(index) = self.waiting.pop() {
+        let mut next = self.waiting.first();
+        while let Some(index) = next {
+            next = self.waiting.after(index);
             self.dirty.push(index);
         }
     }

@@ -8,11 +8,12 @@
 //! | `bottom_half` | the bottom half on its own stack |
 //! | `apic`, `io_apic`, `pic`, `devices` | the interrupt controllers, devices' lines |
 //! | `clock`, `calibration`, `scale`, `pit` | time |
+//! | `rtc`, `calendar` | the date |
 //! | `timer` | the deadline timer |
 //! | `backtrace`, `exit`, `console`, `pci`, `random`, `cpu` | the rest of the machine |
 //!
-//! [`calibration`], [`scale`], [`memory_map`], [`apic_registers`] and [`exit`]
-//! are pure and tested on the host.
+//! [`calibration`], [`scale`], [`calendar`], [`memory_map`], [`apic_registers`]
+//! and [`exit`] are pure and tested on the host.
 
 mod address_space;
 mod apic;
@@ -20,6 +21,7 @@ mod apic_registers;
 mod backtrace;
 mod boot;
 mod bottom_half;
+mod calendar;
 mod calibration;
 mod clock;
 mod console;
@@ -39,6 +41,7 @@ mod pic;
 mod pit;
 mod random;
 mod reserved;
+mod rtc;
 mod scale;
 mod stacks;
 mod timer;
@@ -62,6 +65,7 @@ pub use paging::map_device_memory;
 pub use pci::{pci_read, pci_write};
 pub use random::random;
 pub use reserved::ReservedMemory;
+pub use rtc::wall_clock;
 pub use timer::{arm_by, deadline, is_armed_by, set_deadline};
 
 /// The number of cores that can use the executor.
