@@ -17,20 +17,24 @@ firstpoll::entry!(main);
 
 fn main(_: Runtime) {
     println!("heap_bytes {}", arch::memory().heap_bytes);
-    // The timer queue keeps the room that it once needed, as reserved addresses
-    // keep their page tables.
-    interrupted();
-    committed();
-    let before = arch::memory();
-
-    aligned();
-    filled();
-    interrupted();
-    committed();
-
-    let after = arch::memory();
-    assert_eq!(before, after, "memory was lost");
+    interrupted(); // The timer queue keeps the room that it once needed.
+    nothing_is_lost(|| {
+        aligned();
+        filled();
+        interrupted();
+    });
+    // Reserved addresses keep their page tables.
+    let ranges = committed(usize::MAX);
+    nothing_is_lost(|| {
+        committed(ranges);
+    });
     println!("all memory is back");
+}
+
+fn nothing_is_lost(work: impl FnOnce()) {
+    let before = arch::memory();
+    work();
+    assert_eq!(before, arch::memory(), "memory was lost");
 }
 
 /// Every alignment up to a large page is honoured.
@@ -66,8 +70,8 @@ fn filled() {
 }
 
 /// Reserved addresses get memory until there is hardly any left, each page its
-/// own, and give all of it back.
-fn committed() {
+/// own, and give all of it back. Returns how many ranges there were.
+fn committed(most_ranges: usize) -> usize {
     const PAGES: usize = 24;
     let page_at = |range: &ReservedMemory, page: usize| {
         range
@@ -78,7 +82,7 @@ fn committed() {
     };
     let mut ranges: Vec<ReservedMemory> = Vec::new();
     let mut committed = 0_u64;
-    'all: loop {
+    'all: while ranges.len() < most_ranges {
         ranges.push(ReservedMemory::new(PAGES).expect("there are addresses"));
         let range = ranges.last_mut().expect("it was added");
         for page in (0..PAGES).rev() {
@@ -125,6 +129,9 @@ fn committed() {
         }
     }
     println!("committed_bytes {}", committed * PAGE_BYTES as u64);
+    // Given back so, the next run gets them in the same order, with their tables.
+    ranges.reverse();
+    ranges.len()
 }
 
 /// The bottom half allocates on top of a program that allocates.
