@@ -170,8 +170,7 @@ impl State {
         }
         let mut all = Sent::default();
         // smoltcp ends a connection whose address is gone, but does not ask to.
-        let lost = !self.iface.has_ip_addr(connection.key.local);
-        let wanted = lost || is_due(&mut self.iface, now, connection);
+        let wanted = !connection.has_address || is_due(&mut self.iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
                 let mut port = Port::new(&mut *self.nic);
@@ -254,8 +253,7 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let has_address = self.iface.has_ip_addr(connection.key.local);
-        connection.note_end(cause, has_address);
+        connection.note_end(cause);
         if cause == Cause::Ingress {
             connection.restart_silence(now);
         }

@@ -5,6 +5,7 @@
 //! concerns; the lists and deadlines say which others want to be looked at.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use hashbrown::HashTable;
 use smoltcp::time::Instant;
@@ -190,10 +191,15 @@ impl Table {
         self.slots.get_mut(index as usize)?.connection.as_mut()
     }
 
-    /// Marks every connection as one that may have something to send.
-    pub(super) fn mark_all_dirty(&mut self) {
-        for (index, slot) in self.slots.iter().enumerate() {
-            if slot.connection.is_some() {
+    /// Notes which connections have lost their address, and marks those as ones
+    /// that may have something to send: their end.
+    pub(super) fn note_addresses(&mut self, has_address: impl Fn(IpAddr) -> bool) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            let Some(connection) = &mut slot.connection else {
+                continue;
+            };
+            connection.has_address = has_address(connection.key.local);
+            if !connection.has_address {
                 self.dirty.push(index as u32);
             }
         }
