@@ -15,7 +15,9 @@
 //! | `connection` | a connection's smoltcp socket and its place in life |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
-//! | `listener`, `stream` | those calls, as futures |
+//! | `listener`, `stream`, `halves` | those calls, as futures |
+//! | `incoming` | the connections of a listener as a stream of them |
+//! | `embedded_io`, `embedded_nal` | the same as the traits of other crates |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
 //! | `addresses` | the card's addresses and routes |
@@ -60,8 +62,12 @@ mod deadlines;
 pub mod device;
 mod dhcp;
 mod discovery;
+mod embedded_io;
+mod embedded_nal;
 mod error;
 mod frame;
+mod halves;
+mod incoming;
 mod index_list;
 mod ingress;
 mod limits;
@@ -84,6 +90,8 @@ pub use command_line::ConfigError;
 pub use config::{Config, IpConfig, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, Route};
 pub use device::Device;
 pub use error::Error;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf};
+pub use incoming::Incoming;
 pub use listener::TcpListener;
 pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
 pub use stack::{Stack, start};

@@ -1,5 +1,6 @@
 //! The network stack on the host, over a wire in memory, against another host.
 
+mod cancel;
 mod dhcp;
 mod fake_card;
 mod frames;
