@@ -237,7 +237,7 @@ impl State {
             });
             let iface = &self.iface;
             self.table
-                .note_addresses(|address| iface.has_ip_addr(address));
+                .note_addresses(|address| address.is_loopback() || iface.has_ip_addr(address));
             // By which neighbours ask for them.
             self.groups.report_soon();
         }

@@ -13,6 +13,7 @@ use smoltcp::time::Instant;
 use super::Error;
 use super::frame::Key;
 use super::listeners::ListenerId;
+use super::loopback::Link;
 use super::options::{Buffers, StreamOptions};
 use super::wakes::Wakes;
 
@@ -75,6 +76,8 @@ pub(super) struct Connection {
     pub(super) set: SocketSet<'static>,
     handle: SocketHandle,
     pub(super) key: Key,
+    /// Where its other end is.
+    pub(super) link: Link,
     /// Whether the interface still has the address of this end.
     pub(super) has_address: bool,
     pub(super) phase: Phase,
@@ -128,6 +131,7 @@ impl Connection {
             set,
             handle,
             key,
+            link: Link::Card,
             has_address: true,
             phase,
             failure: None,

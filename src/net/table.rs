@@ -45,6 +45,8 @@ pub(super) struct Table {
     pub(super) dirty: IndexList,
     /// Those that wait for a neighbour's address.
     pub(super) waiting: IndexList,
+    /// Those that wait for room in the card's send queue.
+    pub(super) stalled: IndexList,
     /// Those that a peer has begun to open, oldest first.
     pub(super) half_open: IndexList,
     /// Those whose stream was dropped, oldest first.
@@ -65,6 +67,7 @@ impl Table {
             secret,
             dirty: IndexList::new(),
             waiting: IndexList::new(),
+            stalled: IndexList::new(),
             half_open: IndexList::new(),
             orphans: IndexList::new(),
             time_wait: IndexList::new(),
@@ -120,6 +123,7 @@ impl Table {
         let count = self.slots.len() + 1;
         self.dirty.grow(count).map_err(drop)?;
         self.waiting.grow(count).map_err(drop)?;
+        self.stalled.grow(count).map_err(drop)?;
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
         self.time_wait.grow(count).map_err(drop)?;
@@ -139,6 +143,7 @@ impl Table {
         for list in [
             &mut self.dirty,
             &mut self.waiting,
+            &mut self.stalled,
             &mut self.half_open,
             &mut self.orphans,
             &mut self.time_wait,
@@ -211,6 +216,16 @@ impl Table {
         let mut next = self.waiting.first();
         while let Some(index) = next {
             next = self.waiting.after(index);
+            self.dirty.push(index);
+        }
+    }
+
+    /// Marks those dirty that wait for room to send, at most `limit`.
+    pub(super) fn mark_stalled_dirty(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Some(index) = self.stalled.pop() else {
+                break;
+            };
             self.dirty.push(index);
         }
     }

@@ -8,6 +8,7 @@ mod frames6;
 mod garbage;
 mod ip;
 mod ip6;
+mod loopback;
 mod peer;
 mod routes;
 mod scale;
