@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use super::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
 
@@ -198,6 +199,10 @@ pub(super) struct Port<'a> {
     pub(super) sent: Sent,
     /// The send queue had no room for a frame that a socket wanted to send.
     pub(super) exhausted: bool,
+    /// Whether the ends of TCP segments are of interest.
+    watched: bool,
+    /// Those of the segment that was sent last, then.
+    pub(super) marks: Option<Marks>,
 }
 
 impl<'a> Port<'a> {
@@ -222,7 +227,15 @@ impl<'a> Port<'a> {
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
+            watched: false,
+            marks: None,
         }
+    }
+
+    /// The same port, at which the ends of TCP segments may be of interest.
+    pub(super) fn watching(mut self, watched: bool) -> Self {
+        self.watched = watched;
+        self
     }
 
     /// A port at which `frame` arrives once more.
@@ -239,6 +252,7 @@ pub(super) struct RxToken<'a>(&'a [u8]);
 pub(super) struct TxToken<'a> {
     send: &'a mut dyn SendQueue,
     sent: &'a mut Sent,
+    marks: Option<&'a mut Option<Marks>>,
     medium: Medium,
     max_bytes: usize,
 }
@@ -261,6 +275,7 @@ impl phy::Device for Port<'_> {
         let answer = TxToken {
             send: self.send,
             sent: &mut self.sent,
+            marks: self.watched.then_some(&mut self.marks),
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
         };
@@ -275,6 +290,7 @@ impl phy::Device for Port<'_> {
         Some(TxToken {
             send: self.send,
             sent: &mut self.sent,
+            marks: self.watched.then_some(&mut self.marks),
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
         })
@@ -305,6 +321,9 @@ impl phy::TxToken for TxToken<'_> {
             Medium::Ethernet => purpose(buffer),
             _ => Purpose::Packet,
         };
+        if let Some(marks) = self.marks {
+            *marks = Marks::of(self.medium, buffer).or(*marks);
+        }
         self.send.commit();
         self.sent.frames += 1;
         self.sent.aside += u64::from(purpose != Purpose::Packet);
@@ -314,7 +333,7 @@ impl phy::TxToken for TxToken<'_> {
 }
 
 /// What stands before a packet.
-fn header_bytes(medium: Medium) -> usize {
+pub(super) fn header_bytes(medium: Medium) -> usize {
     match medium {
         Medium::Ethernet => ETHERNET_HEADER_BYTES,
         _ => 0,
