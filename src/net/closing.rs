@@ -175,6 +175,10 @@ impl Closing {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
     /// How many records there are.
     pub(super) fn len(&self) -> usize {
         self.chains.iter().map(Chain::len).sum()
@@ -227,10 +231,8 @@ impl Closing {
     }
 
     /// Lets go of records that have expired, boundedly many.
+    #[inline(never)]
     pub(super) fn expire(&mut self, now: Instant) {
-        if self.index.is_empty() {
-            return;
-        }
         for _ in 0..EXPIRY_STEP {
             let mut firsts = self.chains.iter().filter_map(Chain::first);
             let due = firsts.find(|&position| self.records[position as usize].expires_at <= now);
@@ -242,10 +244,8 @@ impl Closing {
     }
 
     /// When records want to be let go of.
+    #[inline(never)]
     pub(super) fn deadline(&self) -> Option<Instant> {
-        if self.index.is_empty() {
-            return None; // As mostly.
-        }
         let firsts = self.chains.iter().filter_map(Chain::first);
         firsts
             .map(|position| self.records[position as usize].expires_at + EXPIRY_SLACK)
@@ -323,6 +323,7 @@ impl Closing {
 
 impl State {
     /// Leaves a record in place of a connection that has only to wait.
+    #[inline(never)]
     pub(super) fn shrink(&mut self, now: Instant, index: u32, wait: Wait, marks: Marks) {
         let Some(connection) = self.table.get(index) else {
             return;
@@ -334,6 +335,7 @@ impl State {
     }
 
     /// Shows the segment that has arrived to the record that it may concern.
+    #[inline(never)]
     pub(super) fn claim(&mut self, now: Instant, link: Link, key: Key) -> Claim {
         let closing = &mut self.closing;
         let Some(position) = closing.live(now, key) else {

@@ -279,11 +279,9 @@ impl Connection {
         socket.recv_capacity() + socket.send_capacity()
     }
 
-    /// Notes the segment that was sent last, if one was while it is ending.
-    pub(super) fn note_sent(&mut self, sent: Option<Marks>) {
-        let Some(mut sent) = sent else {
-            return;
-        };
+    /// Notes the segment that was sent last, while it is ending.
+    #[cold]
+    pub(super) fn note_sent(&mut self, mut sent: Marks) {
         if let Some(before) = self.marks
             && before.end > sent.end
         {
@@ -293,12 +291,10 @@ impl Connection {
         self.marks = Some(sent);
     }
 
-    /// What a record of it needs to know, if it has only to wait and nobody owns
-    /// it; smoltcp wants to do something for it at `next`.
+    /// What a record of it, whose stream is gone, needs to know, if it has only to
+    /// wait; smoltcp wants to do something for it at `next`.
+    #[cold]
     pub(super) fn remains(&self, now: Instant, next: Option<Instant>) -> Option<(Wait, Marks)> {
-        if self.phase != Phase::Orphan {
-            return None;
-        }
         let wait = match self.tcp().state() {
             tcp::State::FinWait2 => Wait::Fin,
             tcp::State::TimeWait => Wait::Time,

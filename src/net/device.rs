@@ -186,6 +186,10 @@ pub(super) struct Sent {
     pub(super) discovery: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
+    /// Whether `marks` are of interest.
+    pub(super) watched: bool,
+    /// The ends of the TCP segment that was sent last.
+    pub(super) marks: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -199,10 +203,6 @@ pub(super) struct Port<'a> {
     pub(super) sent: Sent,
     /// The send queue had no room for a frame that a socket wanted to send.
     pub(super) exhausted: bool,
-    /// Whether the ends of TCP segments are of interest.
-    watched: bool,
-    /// Those of the segment that was sent last, then.
-    pub(super) marks: Option<Marks>,
 }
 
 impl<'a> Port<'a> {
@@ -227,15 +227,7 @@ impl<'a> Port<'a> {
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
-            watched: false,
-            marks: None,
         }
-    }
-
-    /// The same port, at which the ends of TCP segments may be of interest.
-    pub(super) fn watching(mut self, watched: bool) -> Self {
-        self.watched = watched;
-        self
     }
 
     /// A port at which `frame` arrives once more.
@@ -252,7 +244,6 @@ pub(super) struct RxToken<'a>(&'a [u8]);
 pub(super) struct TxToken<'a> {
     send: &'a mut dyn SendQueue,
     sent: &'a mut Sent,
-    marks: Option<&'a mut Option<Marks>>,
     medium: Medium,
     max_bytes: usize,
 }
@@ -275,7 +266,6 @@ impl phy::Device for Port<'_> {
         let answer = TxToken {
             send: self.send,
             sent: &mut self.sent,
-            marks: self.watched.then_some(&mut self.marks),
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
         };
@@ -290,7 +280,6 @@ impl phy::Device for Port<'_> {
         Some(TxToken {
             send: self.send,
             sent: &mut self.sent,
-            marks: self.watched.then_some(&mut self.marks),
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
         })
@@ -321,8 +310,8 @@ impl phy::TxToken for TxToken<'_> {
             Medium::Ethernet => purpose(buffer),
             _ => Purpose::Packet,
         };
-        if let Some(marks) = self.marks {
-            *marks = Marks::of(self.medium, buffer).or(*marks);
+        if self.sent.watched {
+            self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
         }
         self.send.commit();
         self.sent.frames += 1;

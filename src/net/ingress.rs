@@ -157,18 +157,21 @@ impl State {
             self.stats.martians += 1;
             return;
         }
-        let (iface, port) =
+        let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
-        let mut port = port.watching(connection.is_ending);
+        port.sent.watched = connection.is_ending;
         iface.poll_ingress_single(now, &mut port, &mut connection.set);
-        let (sent, marks) = (port.sent, port.marks);
-        connection.note_sent(marks);
+        let sent = port.sent;
+        if let Some(marks) = sent.marks {
+            connection.note_sent(marks);
+        }
         self.account_at(link, sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }
 
     /// Whether the opening segment that has arrived is not a repetition of the
     /// one that began this half-open connection: the peer has forgotten that.
+    #[cold]
     fn begins_anew(&mut self, now: Instant, link: Link, index: u32) -> bool {
         let Some(connection) = self.table.get(index) else {
             return false;
@@ -192,6 +195,7 @@ impl State {
     }
 
     /// A segment for no connection; where one has been made for it.
+    #[inline(never)]
     fn newcomer(&mut self, now: Instant, link: Link, key: Key, kind: Kind) -> Option<u32> {
         if link == Link::Card {
             if !self.iface.has_ip_addr(key.local) {

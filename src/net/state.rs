@@ -141,7 +141,9 @@ impl State {
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
-        self.closing.expire(now);
+        if !self.closing.is_empty() {
+            self.closing.expire(now);
+        }
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if !wakes.has_room() {
@@ -166,18 +168,14 @@ impl State {
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let sockets = self.table.deadlines.earliest();
-        let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
-        let others = [
-            self.closing.deadline(),
-            dhcp,
-            self.addresses.deadline(),
-            self.groups.deadline(),
-        ];
-        sockets
-            .into_iter()
-            .chain(others.into_iter().flatten())
-            .min()
+        let mut at = self.table.deadlines.earliest();
+        at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
+        at = sooner(at, self.addresses.deadline());
+        at = sooner(at, self.groups.deadline());
+        if !self.closing.is_empty() {
+            at = sooner(at, self.closing.deadline());
+        }
+        at
     }
 
     /// Whether the program's doings left something for the network task.
@@ -215,16 +213,17 @@ impl State {
         let wanted = lost || is_due(iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
-                let (iface, port) =
+                let (iface, mut port) =
                     loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
-                let mut port = port.watching(connection.is_ending);
+                port.sent.watched = connection.is_ending;
                 let result = iface.poll_egress(now, &mut port, &mut connection.set);
-                let marks = port.marks;
+                if let Some(marks) = port.sent.marks {
+                    connection.note_sent(marks);
+                }
                 exhausted |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.aside += port.sent.aside;
                 all.discovery += port.sent.discovery;
-                connection.note_sent(marks);
                 if result == iface::PollResult::None {
                     break;
                 }
@@ -345,7 +344,9 @@ impl State {
         } else {
             let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
             let socket = iface.poll_at(now, &connection.set);
-            if let Some((wait, marks)) = connection.remains(now, socket) {
+            if connection.phase == Phase::Orphan
+                && let Some((wait, marks)) = connection.remains(now, socket)
+            {
                 return self.shrink(now, index, wait, marks);
             }
             socket.into_iter().chain(connection.orphan_until).min()
@@ -426,6 +427,15 @@ impl State {
             loopback_lost: self.loopback.lost(),
             ..self.stats
         }
+    }
+}
+
+/// The sooner of two deadlines. Every call of the program asks for it.
+#[inline]
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -65,6 +65,24 @@ pub fn arp_request(from: Host, ip: Ipv4Address) -> Vec<u8> {
     )
 }
 
+/// Tells `to` who has the address that it has asked for.
+pub fn arp_reply(from: Host, to: Host) -> Vec<u8> {
+    let arp = ArpRepr::EthernetIpv4 {
+        operation: ArpOperation::Reply,
+        source_hardware_addr: from.mac,
+        source_protocol_addr: from.ip,
+        target_hardware_addr: to.mac,
+        target_protocol_addr: to.ip,
+    };
+    ethernet(
+        from.mac,
+        to.mac,
+        EthernetProtocol::Arp,
+        arp.buffer_len(),
+        |payload| arp.emit(&mut ArpPacket::new_unchecked(payload)),
+    )
+}
+
 /// An ICMP echo request.
 ///
 /// # Panics

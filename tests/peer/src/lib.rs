@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`Peer`] | a thread around a [`Remote`] and QEMU's socket; what tests call |
 //! | [`Stream`], [`Listener`], [`UdpSocket`] | TCP and UDP, as blocking calls |
+//! | [`Crowd`] | thousands of TCP clients in the peer's place |
 //! | [`Held`] | many connections made by hand |
 //! | [`Remote`] | an engine at the end of two paths |
 //! | [`Engine`] | all of the peer's state, without threads, sockets or clock |
@@ -35,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod crowd;
 mod datagrams;
 pub mod dhcp;
 pub mod dns;
@@ -55,6 +57,7 @@ mod udp;
 pub mod wire;
 
 pub use config::Config;
+pub use crowd::{ClientId, Connection, Crowd};
 pub use datagrams::Datagram;
 pub use dhcp::Lease;
 pub use engine::Engine;

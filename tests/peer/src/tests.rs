@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::frame::ndp::{self, Advertisement};
 use crate::frame::{self, EthernetAddress, Ipv4Address, Parsed, TcpControl, TcpRepr};
 use crate::wire::Wire;
-use crate::{Config, Direction, Engine, Host, Impairment, Lease, Peer, dhcp, dns};
+use crate::{
+    Config, Connection, Crowd, Direction, Engine, Host, Impairment, Lease, Peer, dhcp, dns,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -171,6 +173,57 @@ fn a_listening_peer_serves_whoever_connects() -> io::Result<()> {
         !path.exists(),
         "a peer that nobody connects to ends as well"
     );
+    Ok(())
+}
+
+#[test]
+fn a_crowd_connects_talks_and_ends() -> io::Result<()> {
+    // The other side finds out their hardware addresses at one a second.
+    const CLIENTS: usize = 2;
+
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut crowd = Crowd::on(ours, Config::default())?;
+    // It has no router, so everybody must be its neighbour.
+    let other = Peer::on(
+        theirs,
+        Config {
+            prefix_len: 0,
+            ..other()
+        },
+    )?;
+    let listener = other.accept_on(80);
+    let server = std::thread::spawn(move || -> io::Result<()> {
+        for _ in 0..CLIENTS {
+            let mut stream = listener.accept(5 * SECOND)?;
+            let mut word = [0; 5];
+            stream.read_exact(&mut word)?;
+            stream.write_all(&word)?;
+        }
+        Ok(())
+    });
+    assert!(crowd.meet(OTHER.ip, SECOND)?);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| crowd.open(80)).collect();
+    let all_are = |crowd: &mut Crowd, wanted| {
+        let mut clients = clients.iter();
+        clients.all(|&client| crowd.connection(client) == wanted)
+    };
+    assert!(crowd.run(10 * SECOND, |crowd| all_are(crowd, Connection::Open))?);
+    for &client in &clients {
+        crowd.send(client, b"hello");
+    }
+    assert!(crowd.run(5 * SECOND, |crowd| all_are(crowd, Connection::Ended))?);
+    for &client in &clients {
+        assert_eq!(crowd.received(client), b"hello");
+    }
+    server.join().expect("the server does not panic")?;
+
+    let refused = crowd.open(81);
+    let is_reset = |crowd: &mut Crowd| crowd.connection(refused) == Connection::Reset;
+    assert!(crowd.run(10 * SECOND, is_reset)?);
+
+    let _listener = other.accept_on(82);
+    crowd.open_as_stranger(82);
+    assert!(crowd.run(10 * SECOND, |crowd| crowd.strangers_answered() > 0)?);
     Ok(())
 }
 
