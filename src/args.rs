@@ -5,9 +5,11 @@ use core::str::{self, FromStr};
 
 use log::warn;
 
-/// The options of this crate; a program adds its own by
-/// [`entry!`](crate::entry).
-const OWN: [&str; 4] = ["log", "ip", "gateway", "dns"];
+use crate::net::Config;
+
+/// The options of this crate beside those of the network; a program adds its
+/// own by [`entry!`](crate::entry).
+const OWN: [&str; 1] = ["log"];
 
 /// The options on the kernel command line: words of the form `name=value`.
 ///
@@ -50,6 +52,7 @@ impl Args {
         for word in self.words() {
             match word {
                 Ok(option) if OWN.contains(&option.name) => {}
+                Ok(option) if Config::OPTIONS.contains(&option.name) => {}
                 Ok(option) if of_program.contains(&option.name) => {}
                 Ok(option) => warn!("the unknown option `{option}` is ignored"),
                 Err(garbage) => warn!("`{garbage}` on the command line is no option"),

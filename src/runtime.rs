@@ -6,10 +6,10 @@ use hermit_sync::OnceCell;
 use log::info;
 
 use crate::arch::{self, Due, Handlers};
-use crate::drivers::{self, virtio_net, virtio_rng};
+use crate::drivers::{self, virtio_net};
 use crate::executor::interrupt;
 use crate::net::{self, Config, ConfigError, Device, Stack};
-use crate::{logger, time};
+use crate::{logger, random, time};
 
 pub use crate::args::{Args, Opt};
 pub use crate::fatal::{exception, panic};
@@ -73,8 +73,8 @@ impl Runtime {
     }
 
     /// The network, which the first call starts: a virtio network card, with
-    /// the address that `ip=` and `gateway=` on the command line give, or else
-    /// one by DHCP. [`Stack::wait_configured`] waits for that.
+    /// the addresses that the [command line](Config::from_options) gives, or
+    /// else by DHCP and from routers. [`Stack::wait_configured`] waits for one.
     ///
     /// A program that does not call it pays nothing for the network, and runs
     /// on a machine that has none.
@@ -87,19 +87,15 @@ impl Runtime {
         if let Some(&stack) = STACK.get() {
             return Ok(stack);
         }
-        let config = Config::from_options(self.args.get("ip"), self.args.get("gateway"))
-            .map_err(NetworkError::Config)?;
-        let seed = seed().map_err(NetworkError::NoRandomness)?;
+        let options = self.args.options();
+        let options = options.map(|option| (option.name, option.value));
+        let config = Config::from_options(options).map_err(NetworkError::Config)?;
+        let mut seed = [0; size_of::<u64>()];
+        random::fill(&mut seed).map_err(NetworkError::NoRandomness)?;
         let card = virtio_net::probe().map_err(NetworkError::Card)?;
-        let stack = net::start(Device::virtio(card), config, seed);
+        let stack = net::start(Device::virtio(card), config, u64::from_le_bytes(seed));
         Ok(*STACK.get_or_init(|| stack))
     }
-}
-
-/// What the network's random numbers are drawn from: the processor's source of
-/// randomness, or else the machine's.
-fn seed() -> Result<u64, drivers::Error> {
-    arch::random().map_or_else(virtio_rng::random, Ok)
 }
 
 /// Why there is no network.

@@ -1,14 +1,38 @@
-//! The address of the interface: where it comes from, and what it is.
+//! What a stack is told at its start: addresses, routers, servers.
 
-use core::error;
+use alloc::vec::Vec;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::frame::is_host;
+use super::frame::{is_host, is_host_v6};
+use super::limits::Limits;
 
-/// Where the interface's address comes from.
+/// How many static routes there may be.
+pub(super) const MAX_ROUTES: usize = 8;
+
+/// What a stack is told at its start.
+///
+/// The default is what a machine on an ordinary network wants: IPv4 by DHCP and
+/// IPv6 by the router's advertisements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Where the interface's address of IPv4 comes from.
+    pub ipv4: Ipv4Source,
+    /// Where those of IPv6 come from.
+    pub ipv6: Ipv6Source,
+    /// Servers of names, asked before those that the network tells of.
+    pub dns_servers: Vec<IpAddr>,
+    /// Routes beside those to the gateways, at most 8.
+    pub routes: Vec<Route>,
+    /// What the stack may hold; by default what suits the heap.
+    pub limits: Limits,
+}
+
+/// Where the interface's address of IPv4 comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Config {
+pub enum Ipv4Source {
+    /// Nowhere: the interface has none.
+    Off,
     /// From a DHCP server (RFC 2131).
     #[default]
     Dhcp,
@@ -16,7 +40,21 @@ pub enum Config {
     Static(Ipv4Config),
 }
 
-/// An address of the interface and what goes with it.
+/// Where the interface's addresses of IPv6 come from. Unless it has none, it
+/// also has one for its own link, made of the card's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ipv6Source {
+    /// Nowhere: the interface has none.
+    Off,
+    /// From what routers advertise, and the card's own address (SLAAC, RFC
+    /// 4862).
+    #[default]
+    Slaac,
+    /// Given.
+    Static(Ipv6Config),
+}
+
+/// An address of IPv4 and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Config {
     /// The interface's address.
@@ -27,71 +65,67 @@ pub struct Ipv4Config {
     pub gateway: Option<Ipv4Addr>,
 }
 
-impl fmt::Display for Ipv4Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix_len)?;
-        match self.gateway {
-            Some(gateway) => write!(f, " by {gateway}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// An option of the command line that cannot be used.
+/// An address of IPv6 and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigError {
-    /// `ip=` is not of the form 10.0.2.15/24, or not a host's address.
-    Ip,
-    /// `gateway=` is not a host's address.
-    Gateway,
+pub struct Ipv6Config {
+    /// The interface's address.
+    pub address: Ipv6Addr,
+    /// The length of its network's prefix, in bits.
+    pub prefix_len: u8,
+    /// The router to all other networks.
+    pub gateway: Option<Ipv6Addr>,
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ip => "ip= wants a host's address and a prefix length, as 10.0.2.15/24",
-            Self::Gateway => "gateway= wants a host's address, as 10.0.2.2",
-        })
-    }
+/// The address that the interface is best reached at, and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpConfig {
+    /// One of IPv4.
+    V4(Ipv4Config),
+    /// One of IPv6.
+    V6(Ipv6Config),
 }
 
-impl error::Error for ConfigError {}
+/// Packets to one network go to one router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// An address of the network.
+    pub network: IpAddr,
+    /// The length of the network's prefix, in bits.
+    pub prefix_len: u8,
+    /// The router, on the interface's own network.
+    pub gateway: IpAddr,
+}
 
 impl Config {
-    /// Reads the values of the options `ip` and `gateway`; without the former
-    /// the address comes by DHCP.
-    ///
-    /// # Errors
-    ///
-    /// A [`ConfigError`] that names the option whose value is of no use.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use firstpoll::net::Config;
-    ///
-    /// let config = Config::from_options(Some("10.0.2.15/24"), Some("10.0.2.2"));
-    /// assert!(matches!(config, Ok(Config::Static(_))));
-    /// assert_eq!(Config::from_options(None, None), Ok(Config::Dhcp));
-    /// ```
-    pub fn from_options(ip: Option<&str>, gateway: Option<&str>) -> Result<Self, ConfigError> {
-        let gateway = match gateway {
-            Some(value) => Some(host(value).ok_or(ConfigError::Gateway)?),
-            None => None,
-        };
-        let Some(ip) = ip else {
-            return Ok(Self::Dhcp);
-        };
-        let (address, prefix_len) = ip.split_once('/').ok_or(ConfigError::Ip)?;
-        let config = Ipv4Config {
-            address: host(address).ok_or(ConfigError::Ip)?,
-            prefix_len: prefix_len.parse().map_err(|_| ConfigError::Ip)?,
-            gateway,
-        };
-        if !config.is_usable() {
-            return Err(ConfigError::Ip);
+    /// No address at all: the stack has its loopback interface only.
+    pub fn loopback() -> Self {
+        Self {
+            ipv4: Ipv4Source::Off,
+            ipv6: Ipv6Source::Off,
+            dns_servers: Vec::new(),
+            routes: Vec::new(),
+            limits: Limits::default(),
         }
-        Ok(Self::Static(config))
+    }
+}
+
+/// That address alone, and nothing of IPv6.
+impl From<Ipv4Config> for Config {
+    fn from(config: Ipv4Config) -> Self {
+        Self {
+            ipv4: Ipv4Source::Static(config),
+            ..Self::loopback()
+        }
+    }
+}
+
+/// That address alone, and nothing of IPv4.
+impl From<Ipv6Config> for Config {
+    fn from(config: Ipv6Config) -> Self {
+        Self {
+            ipv6: Ipv6Source::Static(config),
+            ..Self::loopback()
+        }
     }
 }
 
@@ -100,10 +134,108 @@ impl Ipv4Config {
     pub(super) fn is_usable(&self) -> bool {
         is_host(self.address) && (1..=32).contains(&self.prefix_len)
     }
+
+    pub(super) fn reaches_gateway(&self) -> bool {
+        self.gateway
+            .is_none_or(|gateway| contains(self.address.into(), self.prefix_len, gateway.into()))
+    }
 }
 
-fn host(text: &str) -> Option<Ipv4Addr> {
-    text.parse().ok().filter(|&address| is_host(address))
+impl Ipv6Config {
+    /// Whether an interface can have it.
+    pub(super) fn is_usable(&self) -> bool {
+        is_host_v6(self.address) && (1..=128).contains(&self.prefix_len)
+    }
+
+    pub(super) fn reaches_gateway(&self) -> bool {
+        self.gateway.is_none_or(|gateway| {
+            gateway.is_unicast_link_local()
+                || contains(self.address.into(), self.prefix_len, gateway.into())
+        })
+    }
+}
+
+impl Route {
+    /// Whether it makes sense; the gateway is of the network's family.
+    pub(super) fn is_usable(&self) -> bool {
+        match (self.network, self.gateway) {
+            (IpAddr::V4(_), IpAddr::V4(gateway)) => self.prefix_len <= 32 && is_host(gateway),
+            (IpAddr::V6(_), IpAddr::V6(gateway)) => self.prefix_len <= 128 && is_host_v6(gateway),
+            _ => false,
+        }
+    }
+}
+
+impl IpConfig {
+    /// The address.
+    pub fn address(&self) -> IpAddr {
+        match self {
+            Self::V4(config) => config.address.into(),
+            Self::V6(config) => config.address.into(),
+        }
+    }
+}
+
+impl From<Ipv4Config> for IpConfig {
+    fn from(config: Ipv4Config) -> Self {
+        Self::V4(config)
+    }
+}
+
+impl From<Ipv6Config> for IpConfig {
+    fn from(config: Ipv6Config) -> Self {
+        Self::V6(config)
+    }
+}
+
+impl fmt::Display for Ipv4Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(f, self.address, self.prefix_len, self.gateway)
+    }
+}
+
+impl fmt::Display for Ipv6Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(f, self.address, self.prefix_len, self.gateway)
+    }
+}
+
+impl fmt::Display for IpConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(config) => config.fmt(f),
+            Self::V6(config) => config.fmt(f),
+        }
+    }
+}
+
+fn show<A: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    address: A,
+    prefix_len: u8,
+    gateway: Option<A>,
+) -> fmt::Result {
+    write!(f, "{address}/{prefix_len}")?;
+    match gateway {
+        Some(gateway) => write!(f, " by {gateway}"),
+        None => Ok(()),
+    }
+}
+
+/// Whether `address` lies in the network of `of`, whose prefix has `len` bits.
+pub(super) fn contains(of: IpAddr, len: u8, address: IpAddr) -> bool {
+    // A shift by the whole width is a mask of no bits.
+    match (of, address) {
+        (IpAddr::V4(of), IpAddr::V4(address)) => {
+            let differs = of.to_bits() ^ address.to_bits();
+            differs.checked_shr(32 - u32::from(len)).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(of), IpAddr::V6(address)) => {
+            let differs = of.to_bits() ^ address.to_bits();
+            differs.checked_shr(128 - u32::from(len)).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -111,27 +243,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn garbage_is_named_and_never_panics() {
-        let not_hosts = [
-            "",
-            "10.0.2",
-            "0.0.0.0",
-            "255.255.255.255",
-            "224.0.0.1",
-            "::1",
-        ];
-        for gateway in not_hosts {
-            let config = Config::from_options(Some("10.0.2.15/24"), Some(gateway));
-            assert_eq!(config, Err(ConfigError::Gateway), "{gateway}");
-        }
-        let lengths = ["", "/", "/0", "/33", "/-1", "/24/24", "/24 "];
-        for ip in not_hosts
-            .map(|host| std::format!("{host}/24"))
-            .into_iter()
-            .chain(lengths.map(|length| std::format!("10.0.2.15{length}")))
-        {
-            let config = Config::from_options(Some(&ip), None);
-            assert_eq!(config, Err(ConfigError::Ip), "{ip}");
-        }
+    fn networks_of_all_lengths_contain_what_they_should() {
+        let [a, b] = ["10.0.2.15", "10.0.3.15"].map(|text| text.parse().unwrap());
+        assert!(contains(a, 23, b) && !contains(a, 24, b));
+        assert!(contains(a, 0, b) && contains(a, 32, a) && !contains(a, 32, b));
+        let [c, d] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse().unwrap());
+        assert!(contains(c, 126, d) && !contains(c, 127, d));
+        assert!(contains(c, 0, d) && contains(c, 128, c) && !contains(c, 128, d));
+        assert!(!contains(a, 0, c));
     }
 }

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use super::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
 
@@ -104,10 +105,16 @@ const DISCARDED_BYTES: usize = 2048;
 pub(super) struct Sent {
     /// All frames.
     pub(super) frames: u64,
-    /// Those that asked for a neighbour's address.
-    pub(super) arp: u64,
+    /// Those of them that are not the socket's own.
+    pub(super) aside: u64,
+    /// Those of them that asked for a neighbour's address.
+    pub(super) discovery: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
+    /// Whether `marks` are of interest.
+    pub(super) watched: bool,
+    /// The ends of the TCP segment that was sent last.
+    pub(super) marks: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -209,11 +216,41 @@ impl phy::TxToken for TxToken<'_> {
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
-        let is_arp = buffer.get(12..14) == Some(&[0x08, 0x06]);
+        let purpose = purpose(buffer);
+        if self.sent.watched {
+            self.sent.marks = Marks::of(buffer).or(self.sent.marks);
+        }
         self.send.commit();
         self.sent.frames += 1;
-        self.sent.arp += u64::from(is_arp);
+        self.sent.aside += u64::from(purpose != Purpose::Packet);
+        self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
+    }
+}
+
+/// What a frame is to the socket that smoltcp was polled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A packet of the socket, or an answer.
+    Packet,
+    /// It asks for a neighbour's address: by ARP, or by a neighbour solicitation
+    /// of IPv6 (RFC 4861 §4.3), which smoltcp sends without extension headers.
+    Discovery,
+    /// It tells routers of multicast groups, by IGMP or, behind an extension
+    /// header, by MLD.
+    Report,
+}
+
+fn purpose(frame: &[u8]) -> Purpose {
+    match frame.get(12..14) {
+        Some([0x08, 0x00]) if frame.get(23) == Some(&2) => Purpose::Report,
+        Some([0x08, 0x06]) => Purpose::Discovery,
+        Some([0x86, 0xdd]) => match (frame.get(20), frame.get(54)) {
+            (Some(0), _) => Purpose::Report,
+            (Some(58), Some(135)) => Purpose::Discovery,
+            _ => Purpose::Packet,
+        },
+        _ => Purpose::Packet,
     }
 }
 

@@ -1,20 +1,27 @@
 //! A look at a frame before smoltcp sees it: to whom it belongs, and whether
 //! it may pass at all.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, UdpPacket,
+    EthernetFrame, EthernetProtocol, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet,
+    IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket,
 };
 
 /// Where the DHCP client of RFC 2131 listens.
 const DHCP_CLIENT_PORT: u16 = 68;
 
-/// The two ends of a TCP connection.
+/// The hop limit that shows that a message has passed no router (RFC 4861 §3.1).
+const FROM_THIS_LINK: u8 = 255;
+
+/// IGMP's query (RFC 2236 §2.1).
+const IGMP_QUERY: u8 = 0x11;
+
+/// The two ends of a TCP connection, which are of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    pub(super) local: Ipv4Addr,
-    pub(super) remote: Ipv4Addr,
+    pub(super) local: IpAddr,
+    pub(super) remote: IpAddr,
     pub(super) local_port: u16,
     pub(super) remote_port: u16,
 }
@@ -22,11 +29,31 @@ pub(super) struct Key {
 impl Key {
     /// A hash that a peer, who chooses half of the key, cannot aim at one
     /// bucket: `secret` is drawn at the start.
-    pub(super) fn hash(self, secret: [u64; 2]) -> u64 {
+    pub(super) fn hash(&self, secret: [u64; 2]) -> u64 {
         let ports = u64::from(self.local_port) << 16 | u64::from(self.remote_port);
-        let first = u64::from(self.remote.to_bits()) << 32 | ports;
-        let second = u64::from(self.local.to_bits());
-        fold(fold(first, secret[0]) ^ second, secret[1])
+        match (&self.remote, &self.local) {
+            (IpAddr::V4(remote), IpAddr::V4(local)) => {
+                let first = u64::from(remote.to_bits()) << 32 | ports;
+                let second = u64::from(local.to_bits());
+                fold(fold(first, secret[0]) ^ second, secret[1])
+            }
+            (remote, local) => {
+                let [local, remote] = [local, remote].map(to_bits);
+                let words = [remote >> 64, remote, local >> 64, local];
+                let mut hash = fold(ports, secret[0]);
+                for (word, secret) in words.into_iter().zip(secret.into_iter().cycle().skip(1)) {
+                    hash = fold(hash ^ word as u64, secret);
+                }
+                hash
+            }
+        }
+    }
+}
+
+fn to_bits(address: &IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 
@@ -48,11 +75,17 @@ pub(super) enum Kind {
 /// Whom a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Address resolution.
-    Arp,
+    /// A neighbour asks for an address or tells one: ARP, or the same of IPv6.
+    Neighbour,
+    /// A router of IPv6 tells about itself.
+    Router,
+    /// A router asks for the multicast groups that are listened to.
+    Membership,
     /// A TCP segment.
     Tcp(Key, Kind),
-    /// An ICMP message.
+    /// A question whether a host is there, which wants to be answered.
+    Echo { from: IpAddr, to: IpAddr },
+    /// Another ICMP message.
     Icmp,
     /// An answer to the DHCP client.
     Dhcp,
@@ -67,6 +100,8 @@ pub(super) enum Reason {
     Malformed,
     /// A fragment of a packet; these are not put together.
     Fragment,
+    /// It comes from, or goes to, an address that has no place on a wire.
+    Martian,
     /// A protocol, or a kind of address, that nobody here serves.
     Unsupported,
 }
@@ -76,44 +111,51 @@ pub(super) fn classify(frame: &[u8]) -> Frame {
     parse(frame).unwrap_or(Frame::Dropped(Reason::Malformed))
 }
 
-fn parse(frame: &[u8]) -> Result<Frame, smoltcp::wire::Error> {
+type Parsed = Result<Frame, smoltcp::wire::Error>;
+
+fn parse(frame: &[u8]) -> Parsed {
     let ethernet = EthernetFrame::new_checked(frame)?;
+    let unicast = ethernet.dst_addr().is_unicast();
     match ethernet.ethertype() {
-        EthernetProtocol::Arp => return Ok(Frame::Arp),
-        EthernetProtocol::Ipv4 => {}
-        _ => return Ok(Frame::Dropped(Reason::Unsupported)),
+        EthernetProtocol::Ipv4 => parse_ipv4(ethernet.payload(), unicast),
+        EthernetProtocol::Ipv6 => parse_ipv6(ethernet.payload(), unicast),
+        EthernetProtocol::Arp => Ok(Frame::Neighbour),
+        _ => Ok(Frame::Dropped(Reason::Unsupported)),
     }
-    let packet = Ipv4Packet::new_checked(ethernet.payload())?;
+}
+
+/// `unicast`: whether the frame was sent to one host.
+fn parse_ipv4(packet: &[u8], unicast: bool) -> Parsed {
+    let packet = Ipv4Packet::new_checked(packet)?;
     if packet.version() != 4 {
         return Ok(Frame::Dropped(Reason::Malformed));
     }
     if packet.more_frags() || packet.frag_offset() != 0 {
         return Ok(Frame::Dropped(Reason::Fragment));
     }
+    let (from, to) = (packet.src_addr(), packet.dst_addr());
+    if from.is_loopback() || to.is_loopback() {
+        return Ok(Frame::Dropped(Reason::Martian));
+    }
     // Nobody can be answered at such an address, and smoltcp does not expect to.
-    if !is_host(packet.src_addr()) {
+    if !is_host(from) {
         return Ok(Frame::Dropped(Reason::Unsupported));
     }
     match packet.next_header() {
-        IpProtocol::Tcp => {
-            let segment = TcpPacket::new_checked(packet.payload())?;
-            // A connection is between two hosts.
-            if !ethernet.dst_addr().is_unicast() || !is_host(packet.dst_addr()) {
-                return Ok(Frame::Dropped(Reason::Unsupported));
-            }
-            let key = Key {
-                local: packet.dst_addr(),
-                remote: packet.src_addr(),
-                local_port: segment.dst_port(),
-                remote_port: segment.src_port(),
-            };
-            let opens = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-            Ok(Frame::Tcp(
-                key,
-                if opens { Kind::Open } else { Kind::Other },
-            ))
+        // A connection is between two hosts.
+        IpProtocol::Tcp if unicast && is_host(to) => {
+            parse_tcp(from.into(), to.into(), packet.payload())
         }
-        IpProtocol::Icmp => Ok(Frame::Icmp),
+        IpProtocol::Icmp => {
+            let message_type = packet.payload().first().ok_or(smoltcp::wire::Error)?;
+            Ok(match Icmpv4Message::from(*message_type) {
+                Icmpv4Message::EchoRequest => Frame::Echo {
+                    from: from.into(),
+                    to: to.into(),
+                },
+                _ => Frame::Icmp,
+            })
+        }
         IpProtocol::Udp => {
             let datagram = UdpPacket::new_checked(packet.payload())?;
             if datagram.dst_port() == DHCP_CLIENT_PORT {
@@ -122,16 +164,125 @@ fn parse(frame: &[u8]) -> Result<Frame, smoltcp::wire::Error> {
                 Ok(Frame::Dropped(Reason::Unsupported))
             }
         }
+        IpProtocol::Igmp if packet.payload().first() == Some(&IGMP_QUERY) => Ok(Frame::Membership),
         _ => Ok(Frame::Dropped(Reason::Unsupported)),
     }
 }
 
-/// Whether a single host may have `address`.
+/// Extension headers are not for a host like this one, but for the one that
+/// queries for multicast groups carry; packets with others are dropped.
+fn parse_ipv6(packet: &[u8], unicast: bool) -> Parsed {
+    let packet = Ipv6Packet::new_checked(packet)?;
+    if packet.version() != 6 {
+        return Ok(Frame::Dropped(Reason::Malformed));
+    }
+    let (from, to) = (packet.src_addr(), packet.dst_addr());
+    if from.is_loopback() || to.is_loopback() || is_mapped(from) || is_mapped(to) {
+        return Ok(Frame::Dropped(Reason::Martian));
+    }
+    if !is_host_v6(from) {
+        return Ok(Frame::Dropped(Reason::Unsupported));
+    }
+    match packet.next_header() {
+        IpProtocol::Tcp if unicast && is_host_v6(to) => {
+            parse_tcp(from.into(), to.into(), packet.payload())
+        }
+        IpProtocol::Icmpv6 => parse_icmpv6(&packet),
+        IpProtocol::HopByHop => parse_hop_by_hop(packet.payload()),
+        IpProtocol::Ipv6Frag => Ok(Frame::Dropped(Reason::Fragment)),
+        _ => Ok(Frame::Dropped(Reason::Unsupported)),
+    }
+}
+
+fn parse_icmpv6(packet: &Ipv6Packet<&[u8]>) -> Parsed {
+    let message_type = packet.payload().first().ok_or(smoltcp::wire::Error)?;
+    let from_this_link = packet.hop_limit() == FROM_THIS_LINK;
+    Ok(match Icmpv6Message::from(*message_type) {
+        Icmpv6Message::NeighborSolicit | Icmpv6Message::NeighborAdvert if from_this_link => {
+            Frame::Neighbour
+        }
+        Icmpv6Message::RouterAdvert if from_this_link => Frame::Router,
+        Icmpv6Message::EchoRequest => Frame::Echo {
+            from: packet.src_addr().into(),
+            to: packet.dst_addr().into(),
+        },
+        Icmpv6Message::EchoReply
+        | Icmpv6Message::DstUnreachable
+        | Icmpv6Message::PktTooBig
+        | Icmpv6Message::TimeExceeded
+        | Icmpv6Message::ParamProblem => Frame::Icmp,
+        _ => Frame::Dropped(Reason::Unsupported),
+    })
+}
+
+/// RFC 8200 §4.3; what is queried for comes with one (RFC 3810 §5).
+fn parse_hop_by_hop(payload: &[u8]) -> Parsed {
+    let &[next, units, ..] = payload else {
+        return Err(smoltcp::wire::Error);
+    };
+    let message = payload.get(8 * (usize::from(units) + 1)..);
+    let message = message.ok_or(smoltcp::wire::Error)?;
+    let query = u8::from(Icmpv6Message::MldQuery);
+    if IpProtocol::from(next) == IpProtocol::Icmpv6 && message.first() == Some(&query) {
+        Ok(Frame::Membership)
+    } else {
+        Ok(Frame::Dropped(Reason::Unsupported))
+    }
+}
+
+#[inline(always)]
+fn parse_tcp(remote: IpAddr, local: IpAddr, segment: &[u8]) -> Parsed {
+    let segment = TcpPacket::new_checked(segment)?;
+    let key = Key {
+        local,
+        remote,
+        local_port: segment.dst_port(),
+        remote_port: segment.src_port(),
+    };
+    let opens = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
+    Ok(Frame::Tcp(
+        key,
+        if opens { Kind::Open } else { Kind::Other },
+    ))
+}
+
+/// Whether the checksums of a frame with a message of ICMP are right.
+pub(super) fn is_intact(frame: &[u8]) -> bool {
+    let intact = || -> Result<bool, smoltcp::wire::Error> {
+        let ethernet = EthernetFrame::new_checked(frame)?;
+        if ethernet.ethertype() == EthernetProtocol::Ipv4 {
+            let packet = Ipv4Packet::new_checked(ethernet.payload())?;
+            let message = Icmpv4Packet::new_checked(packet.payload())?;
+            Ok(packet.verify_checksum() && message.verify_checksum())
+        } else {
+            let packet = Ipv6Packet::new_checked(ethernet.payload())?;
+            let message = Icmpv6Packet::new_checked(packet.payload())?;
+            Ok(message.verify_checksum(&packet.src_addr(), &packet.dst_addr()))
+        }
+    };
+    intact().unwrap_or(false)
+}
+
+/// Whether a single host on a network may have `address`.
 pub(super) fn is_host(address: Ipv4Addr) -> bool {
     !address.is_unspecified()
         && !address.is_broadcast()
         && !address.is_multicast()
         && !address.is_loopback()
+}
+
+/// The same of IPv6.
+pub(super) fn is_host_v6(address: Ipv6Addr) -> bool {
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && !address.is_loopback()
+        && !is_mapped(address)
+}
+
+/// Whether `address` stands for one of IPv4, for programs only (RFC 4291
+/// §2.5.5.2).
+fn is_mapped(address: Ipv6Addr) -> bool {
+    address.to_ipv4_mapped().is_some()
 }
 
 #[cfg(test)]
@@ -142,15 +293,23 @@ mod tests {
 
     fn key(remote_port: u16) -> Key {
         Key {
-            local: Ipv4Addr::new(10, 0, 2, 15),
-            remote: Ipv4Addr::new(10, 0, 2, 2),
+            local: Ipv4Addr::new(10, 0, 2, 15).into(),
+            remote: Ipv4Addr::new(10, 0, 2, 2).into(),
             local_port: 80,
             remote_port,
         }
     }
 
-    #[test]
-    fn a_frame_that_is_cut_short_anywhere_is_malformed() {
+    fn key_v6(remote: u128, remote_port: u16) -> Key {
+        Key {
+            local: Ipv6Addr::from_bits(0x2001_0db8 << 96 | 15).into(),
+            remote: Ipv6Addr::from_bits(remote).into(),
+            local_port: 80,
+            remote_port,
+        }
+    }
+
+    fn ipv4_segment() -> std::vec::Vec<u8> {
         let mut frame = std::vec![0; 54];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
         frame[14] = 0x45;
@@ -158,31 +317,122 @@ mod tests {
         frame[23] = 6;
         frame[26..30].copy_from_slice(&[10, 0, 2, 2]);
         frame[30..34].copy_from_slice(&[10, 0, 2, 15]);
-        frame[34..36].copy_from_slice(&1234u16.to_be_bytes());
-        frame[36..38].copy_from_slice(&80u16.to_be_bytes());
-        frame[46] = 5 << 4;
-        frame[47] = 0x02;
-        assert_eq!(classify(&frame), Frame::Tcp(key(1234), Kind::Open));
-        for len in 0..frame.len() {
-            assert_eq!(
-                classify(&frame[..len]),
-                Frame::Dropped(Reason::Malformed),
-                "{len}"
-            );
-        }
-        frame[20] = 0x20; // More fragments.
-        assert_eq!(classify(&frame), Frame::Dropped(Reason::Fragment));
+        fill_segment(&mut frame[34..]);
+        frame
+    }
+
+    fn ipv6_segment() -> std::vec::Vec<u8> {
+        let mut frame = std::vec![0; 74];
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        frame[14] = 0x60;
+        frame[18..20].copy_from_slice(&20u16.to_be_bytes());
+        frame[20] = 6;
+        frame[21] = 64;
+        frame[22..38].copy_from_slice(&(0x2001_0db8_u128 << 96 | 2).to_be_bytes());
+        frame[38..54].copy_from_slice(&(0x2001_0db8_u128 << 96 | 15).to_be_bytes());
+        fill_segment(&mut frame[54..]);
+        frame
+    }
+
+    fn fill_segment(segment: &mut [u8]) {
+        segment[..2].copy_from_slice(&1234u16.to_be_bytes());
+        segment[2..4].copy_from_slice(&80u16.to_be_bytes());
+        segment[12] = 5 << 4;
+        segment[13] = 0x02;
     }
 
     #[test]
-    fn neighbouring_ports_spread_over_the_buckets() {
-        let mut buckets = [0; 64];
-        for port in 0..6_400 {
-            buckets[(key(port).hash(SECRET) % 64) as usize] += 1;
+    fn a_frame_that_is_cut_short_anywhere_is_malformed() {
+        let remote = 0x2001_0db8 << 96 | 2;
+        for (frame, key) in [
+            (ipv4_segment(), key(1234)),
+            (ipv6_segment(), key_v6(remote, 1234)),
+        ] {
+            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open));
+            for len in 0..frame.len() {
+                assert_eq!(
+                    classify(&frame[..len]),
+                    Frame::Dropped(Reason::Malformed),
+                    "{len}"
+                );
+            }
         }
-        assert!(
-            buckets.iter().all(|&count| (50..200).contains(&count)),
-            "{buckets:?}"
-        );
+    }
+
+    #[test]
+    fn fragments_and_extension_headers_are_dropped() {
+        let mut frame = ipv4_segment();
+        frame[20] = 0x20; // More fragments.
+        assert_eq!(classify(&frame), Frame::Dropped(Reason::Fragment));
+        for (next, reason) in [
+            (0, Reason::Unsupported),  // Hop-by-hop options, then no query.
+            (43, Reason::Unsupported), // Routing.
+            (44, Reason::Fragment),
+            (50, Reason::Unsupported), // Encrypted.
+            (60, Reason::Unsupported), // Options for the destination.
+            (59, Reason::Unsupported), // Nothing.
+        ] {
+            let mut frame = ipv6_segment();
+            frame[20] = next;
+            frame[54..56].copy_from_slice(&[6, 0]);
+            assert_eq!(classify(&frame), Frame::Dropped(reason), "{next}");
+        }
+    }
+
+    #[test]
+    fn addresses_without_a_place_on_a_wire_are_told_apart() {
+        for place in [26, 30] {
+            let mut frame = ipv4_segment();
+            frame[place..place + 4].copy_from_slice(&[127, 0, 0, 1]);
+            assert_eq!(classify(&frame), Frame::Dropped(Reason::Martian));
+        }
+        let mapped = Ipv4Addr::new(10, 0, 2, 2).to_ipv6_mapped();
+        for (place, address) in [22, 38]
+            .into_iter()
+            .flat_map(|place| [(place, Ipv6Addr::LOCALHOST), (place, mapped)])
+        {
+            let mut frame = ipv6_segment();
+            frame[place..place + 16].copy_from_slice(&address.octets());
+            assert_eq!(classify(&frame), Frame::Dropped(Reason::Martian));
+        }
+    }
+
+    /// Messages about neighbours that a router has passed on are forged.
+    #[test]
+    fn neighbours_are_on_this_link() {
+        let mut frame = ipv6_segment();
+        frame[20] = 58;
+        for (message_type, kind) in [
+            (134, Frame::Router),
+            (135, Frame::Neighbour),
+            (136, Frame::Neighbour),
+        ] {
+            frame[54] = message_type;
+            frame[21] = 255;
+            assert_eq!(classify(&frame), kind);
+            frame[21] = 254;
+            assert_eq!(classify(&frame), Frame::Dropped(Reason::Unsupported));
+        }
+        frame[54] = 129;
+        assert_eq!(classify(&frame), Frame::Icmp);
+    }
+
+    #[test]
+    fn neighbouring_keys_spread_over_the_buckets() {
+        let keys: [fn(u16) -> Key; 3] = [
+            key,
+            |port| key_v6(0x2001_0db8 << 96, port),
+            |low| key_v6(0x2001_0db8 << 96 | u128::from(low), 1234),
+        ];
+        for make in keys {
+            let mut buckets = [0; 64];
+            for number in 0..6_400 {
+                buckets[(make(number).hash(SECRET) % 64) as usize] += 1;
+            }
+            assert!(
+                buckets.iter().all(|&count| (50..200).contains(&count)),
+                "{buckets:?}"
+            );
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The network stack: one card, IPv4, TCP.
+//! The network stack: one card, IPv4 and IPv6, TCP.
 //!
 //! smoltcp speaks the protocols; what it is handed, and when, is decided here,
 //! so that the cost of a packet does not depend on the number of connections.
@@ -8,17 +8,25 @@
 //! | `stack` | the handle, the start, the lock |
 //! | `task` | the network task, its sleep and its watchdog |
 //! | `state` | what the lock guards; one bounded step, the end of connections |
-//! | `limits` | how much peers can make the stack keep, and who gives way |
+//! | `limits` | how much the stack may hold, and who gives way |
 //! | `ingress` | a received frame: whom it concerns, new connections |
 //! | `frame` | a look at a frame's headers |
 //! | `table` | the connections, by their two ends |
 //! | `connection` | a connection's smoltcp socket and its place in life |
+//! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
+//! | `segment` | a look into a segment that is for no socket, and an answer |
+//! | `ports` | the local port of an outgoing connection |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
-//! | `listener`, `stream` | those calls, as futures |
+//! | `listener`, `stream`, `halves` | those calls, as futures |
+//! | `incoming` | the connections of a listener as a stream of them |
+//! | `embedded_io`, `embedded_nal` | the same as the traits of other crates |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
-//! | `dhcp`, `config` | where the address comes from |
-//! | `embedded` | the streams as `embedded-io-async` has them |
+//! | `config`, `command_line` | what the stack is told at its start |
+//! | `addresses` | the card's addresses and routes |
+//! | `dhcp`, `slaac` | those from a DHCP server and from routers |
+//! | `discovery` | asking for the addresses of neighbours |
+//! | `multicast` | telling routers which groups are listened to |
 //! | `wakes` | wakers, to be woken once the lock is open |
 //!
 //! All of it is data of the bottom half's class (see [`sync`](crate::sync)):
@@ -49,21 +57,34 @@
 
 #![deny(unsafe_code)]
 
+mod addresses;
+mod closing;
+mod command_line;
 mod config;
 mod connection;
 mod deadlines;
 pub mod device;
 mod dhcp;
-mod embedded;
+mod discovery;
+mod embedded_io;
+mod embedded_nal;
 mod error;
 mod frame;
+mod halves;
+mod incoming;
 mod index_list;
 mod ingress;
 mod limits;
 mod listener;
 mod listeners;
+mod multicast;
 mod ops;
 mod options;
+mod ports;
+mod random;
+mod rate;
+mod segment;
+mod slaac;
 mod stack;
 mod state;
 mod stats;
@@ -73,11 +94,15 @@ mod task;
 mod virtio;
 mod wakes;
 
-pub use config::{Config, ConfigError, Ipv4Config};
+pub use command_line::ConfigError;
+pub use config::{Config, IpConfig, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, Route};
 pub use device::Device;
 pub use error::Error;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf};
+pub use incoming::Incoming;
+pub use limits::Limits;
 pub use listener::TcpListener;
-pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
+pub use options::{Buffers, CongestionControl, ListenerOptions, StreamOptions, TcpOptions};
 pub use stack::{Stack, start};
 pub use stats::Stats;
 pub use stream::{ReadHalf, TcpStream, WriteHalf};

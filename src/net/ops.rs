@@ -1,25 +1,23 @@
 //! What the program does with listeners and connections, each a short visit
 //! under the stack's lock.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddr};
 use core::task::{Poll, Waker};
+use core::time::Duration;
 
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
-use smoltcp::wire::{IpAddress, IpEndpoint};
+use smoltcp::wire::IpEndpoint;
 
 use super::Error;
 use super::connection::{Connection, Phase};
-use super::frame::{Key, is_host};
+use super::frame::{Key, is_host, is_host_v6};
 use super::listeners::ListenerId;
 use super::options::{ListenerOptions, StreamOptions, TcpOptions};
+use super::ports::PortSearch;
 use super::state::State;
 use super::table::SocketId;
 use super::wakes::Wakes;
-
-/// The first of the ports for outgoing connections (RFC 6335 §6).
-const FIRST_EPHEMERAL: u16 = 49_152;
-const EPHEMERAL_PORTS: u16 = u16::MAX - FIRST_EPHEMERAL + 1;
 
 impl State {
     pub(super) fn bind(
@@ -33,13 +31,11 @@ impl State {
 
     /// Ends a listener, and resets what waits there.
     pub(super) fn unbind(&mut self, now: Instant, id: ListenerId, wakes: &mut Wakes) {
-        let Some(listening) = self.listeners.remove(id) else {
+        let Some(mut listening) = self.listeners.remove(id) else {
             return;
         };
-        for socket in listening.queue {
-            if let Some(index) = self.table.index(socket) {
-                self.abort(now, index, wakes);
-            }
+        while let Some(index) = listening.queue.pop(&mut self.table.queued) {
+            self.abort(now, index, wakes);
         }
         let mut next = self.table.half_open.first();
         while let Some(index) = next {
@@ -61,29 +57,36 @@ impl State {
         let Some(listening) = self.listeners.get_mut(id) else {
             return Poll::Ready(Err(Error::NotConnected));
         };
-        while let Some(socket) = listening.queue.pop_front() {
-            let Some(index) = self.table.index(socket) else {
-                continue;
-            };
-            if let Some(connection) = self.table.get_mut(index) {
-                connection.phase = Phase::Open;
-                connection.update_timeout(now);
-                self.stats.accepted += 1;
-                return Poll::Ready(Ok((socket, connection.key)));
-            }
-        }
-        Poll::Pending
+        let Some(index) = listening.queue.pop(&mut self.table.queued) else {
+            return Poll::Pending;
+        };
+        let id = self.table.id(index);
+        let connection = self.connection(id).ok_or(Error::NotConnected)?;
+        connection.phase = Phase::Open;
+        connection.update_timeout(now);
+        let key = connection.key;
+        self.stats.accepted += 1;
+        Poll::Ready(Ok((id, key)))
     }
 
-    /// Begins to open a connection.
+    /// Begins to open a connection. Pending means that the search for a port is
+    /// to be continued at once, with the stack unlocked in between.
     pub(super) fn connect(
         &mut self,
         now: Instant,
-        remote: SocketAddrV4,
+        remote: SocketAddr,
         options: &TcpOptions,
+        search: &mut PortSearch,
         wakes: &mut Wakes,
-    ) -> Result<(SocketId, Key), Error> {
-        let key = self.choose_key(remote)?;
+    ) -> Poll<Result<(SocketId, Key), Error>> {
+        let unbound = self.choose_key(remote)?;
+        let key = match self.find_port(now, unbound, search) {
+            Poll::Ready(key) => key?,
+            Poll::Pending => return Poll::Pending,
+        };
+        let buffers = options.buffers.clamped();
+        self.admit_outgoing(buffers.total_bytes())
+            .inspect_err(|shortage| shortage.count(&mut self.stats))?;
         let index = match self.make_outgoing(now, key, options) {
             Err(Error::OutOfMemory) if self.reclaim() => self.make_outgoing(now, key, options),
             made => made,
@@ -92,7 +95,7 @@ impl State {
         let id = self.table.id(index);
         self.egress(now, index, wakes);
         self.flush();
-        Ok((id, key))
+        Poll::Ready(Ok((id, key)))
     }
 
     fn make_outgoing(
@@ -109,7 +112,7 @@ impl State {
             options.stream,
         )
         .map_err(|_| Error::OutOfMemory)?;
-        let endpoint = |address, port| IpEndpoint::new(IpAddress::Ipv4(address), port);
+        let endpoint = |address: IpAddr, port| IpEndpoint::new(address.into(), port);
         connection
             .tcp_mut()
             .connect(
@@ -119,40 +122,39 @@ impl State {
             )
             .map_err(|_| Error::InvalidInput)?;
         connection.last_state = tcp::State::SynSent;
-        self.table.insert(connection)
+        self.install(connection)
     }
 
-    /// The ends of a connection to `remote`: from the interface's address, and
-    /// a port that has no connection to the same place and no listener.
-    fn choose_key(&mut self, remote: SocketAddrV4) -> Result<Key, Error> {
-        if remote.port() == 0 || !is_host(*remote.ip()) {
+    /// The ends of a connection to `remote`, from the address from which that is
+    /// reached and a port that is still to be found.
+    fn choose_key(&self, remote: SocketAddr) -> Result<Key, Error> {
+        let (remote, remote_port) = (remote.ip().to_canonical(), remote.port());
+        if remote_port == 0 {
             return Err(Error::InvalidInput);
         }
-        let config = self.config.ok_or(Error::NetworkUnreachable)?;
-        let local = config.address;
-        let mask = u32::MAX << (32 - u32::from(config.prefix_len));
-        let on_link = (remote.ip().to_bits() ^ local.to_bits()) & mask == 0;
+        Ok(Key {
+            local: self.source_for(remote)?,
+            remote,
+            local_port: 0,
+            remote_port,
+        })
+    }
+
+    /// The address from which the host `remote` is reached.
+    fn source_for(&self, remote: IpAddr) -> Result<IpAddr, Error> {
+        let is_unicast = match remote {
+            IpAddr::V4(remote) => is_host(remote) && !self.addresses.is_broadcast(remote),
+            IpAddr::V6(remote) => is_host_v6(remote),
+        };
+        if !is_unicast {
+            return Err(Error::InvalidInput);
+        }
         // There is no loopback.
-        if *remote.ip() == local || !(on_link || config.gateway.is_some()) {
+        if self.addresses.is_own(remote) {
             return Err(Error::NetworkUnreachable);
         }
-        if on_link && is_broadcast(*remote.ip(), mask) {
-            return Err(Error::InvalidInput);
-        }
-        for _ in 0..EPHEMERAL_PORTS {
-            let local_port = FIRST_EPHEMERAL + self.next_port % EPHEMERAL_PORTS;
-            self.next_port = self.next_port.wrapping_add(1);
-            let key = Key {
-                local,
-                remote: *remote.ip(),
-                local_port,
-                remote_port: remote.port(),
-            };
-            if self.table.find(key).is_none() && self.listeners.on_port(local_port).is_none() {
-                return Ok(key);
-            }
-        }
-        Err(Error::AddrNotAvailable)
+        let path = self.addresses.path_to(remote);
+        Ok(path.ok_or(Error::NetworkUnreachable)?.source)
     }
 
     /// Whether a connection that was begun is established.
@@ -232,7 +234,7 @@ impl State {
         if connection.tcp().state() == tcp::State::Closed {
             return Err(connection.failure.unwrap_or(Error::NotConnected));
         }
-        connection.tcp_mut().close();
+        connection.close();
         self.egress_of(now, id, wakes);
         Ok(())
     }
@@ -250,6 +252,7 @@ impl State {
             return [None, None];
         };
         let wakers = [connection.reader.take(), connection.writer.take()];
+        let resets = connection.options.linger == Some(Duration::ZERO);
         let socket = connection.tcp_mut();
         if socket.state() == tcp::State::SynSent {
             // Nobody knows of it yet; a late answer will be reset.
@@ -258,10 +261,10 @@ impl State {
             }
             return wakers;
         }
-        if socket.can_recv() {
+        if socket.can_recv() || resets {
             socket.abort();
         } else {
-            socket.close();
+            connection.close();
         }
         if let Some(index) = self.table.index(id) {
             self.orphan(now, index);
@@ -306,9 +309,4 @@ impl State {
     fn flush(&mut self) {
         self.nic.flush();
     }
-}
-
-/// Whether all bits of `address` outside of the network's `mask` are set.
-fn is_broadcast(address: Ipv4Addr, mask: u32) -> bool {
-    mask.count_zeros() > 1 && address.to_bits() | mask == u32::MAX
 }

@@ -1,11 +1,13 @@
 //! The handle to the network stack.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
+use core::net::IpAddr;
 use core::task::{Poll, Waker};
 
-use super::config::{Config, Ipv4Config};
+use super::config::{Config, IpConfig};
 use super::device::Device;
 use super::state::State;
 use super::stats::Stats;
@@ -47,14 +49,15 @@ pub fn start(device: Device, config: Config, seed: u64) -> Stack {
 }
 
 impl Stack {
-    /// Waits until the interface has an address, and returns it.
+    /// Waits until the interface has an address, and returns it: see
+    /// [`config`](Self::config).
     ///
     /// Cancel-safe.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`] if it could not be registered as waiting.
-    pub async fn wait_configured(self) -> Result<Ipv4Config, Error> {
+    pub async fn wait_configured(self) -> Result<IpConfig, Error> {
         poll_fn(|context| {
             if let Some(config) = self.config() {
                 return Poll::Ready(Ok(config));
@@ -83,9 +86,24 @@ impl Stack {
         .await
     }
 
-    /// The interface's address, if it has one.
-    pub fn config(self) -> Option<Ipv4Config> {
-        self.shared.visit(|state, _| state.config)
+    /// The address that the interface is best reached at, if it has one: that
+    /// of IPv4; where there is none, because it is off or no DHCP server has
+    /// answered for ten seconds, one of IPv6 that reaches beyond the link.
+    pub fn config(self) -> Option<IpConfig> {
+        self.shared.visit(|state, _| state.addresses.best())
+    }
+
+    /// All addresses of the interface.
+    pub fn addresses(self) -> Vec<IpAddr> {
+        self.shared
+            .visit(|state, _| state.addresses.all().map(|(address, _)| address).collect())
+    }
+
+    /// The servers of names: those that were given, and those that the network
+    /// has told of.
+    pub fn dns_servers(self) -> Vec<IpAddr> {
+        self.shared
+            .visit(|state, _| state.addresses.dns_servers().collect())
     }
 
     /// The card's address.

@@ -2,14 +2,16 @@
 
 use core::fmt;
 use core::future::poll_fn;
-use core::net::{SocketAddr, SocketAddrV4};
+use core::net::SocketAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
+use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 
 use super::frame::Key;
-use super::options::{StreamOptions, TcpOptions};
+use super::options::{CongestionControl, StreamOptions, TcpOptions};
+use super::ports::PortSearch;
 use super::state::{State, now};
 use super::table::SocketId;
 use super::wakes::Wakes;
@@ -21,9 +23,10 @@ use crate::time;
 /// What is written leaves at once; nothing needs flushing. At most one task may
 /// wait to read and one to write.
 ///
-/// Dropping the stream closes the connection in the background: what was
-/// written is still delivered, unless data is left that was received and not
-/// read, which resets the connection (RFC 9293 §3.10.4).
+/// Dropping the stream closes the connection in the background and never waits:
+/// what was written is still delivered, unless data is left that was received
+/// and not read, which resets the connection (RFC 9293 §3.10.4), or
+/// [`StreamOptions::linger`] says otherwise.
 pub struct TcpStream {
     stack: Stack,
     id: SocketId,
@@ -53,8 +56,8 @@ impl TcpStream {
     /// - [`Error::NetworkUnreachable`] without an address or a route; there is
     ///   no loopback,
     /// - [`Error::AddrNotAvailable`] if all ports are in use,
-    /// - [`Error::InvalidInput`] if `remote` is not an IPv4 host and a port,
-    /// - [`Error::OutOfMemory`].
+    /// - [`Error::InvalidInput`] if `remote` is not a host and a port,
+    /// - [`Error::LimitReached`] or [`Error::OutOfMemory`].
     pub async fn connect(stack: Stack, remote: SocketAddr) -> Result<Self, Error> {
         Self::connect_with(stack, remote, TcpOptions::default()).await
     }
@@ -69,12 +72,15 @@ impl TcpStream {
         remote: SocketAddr,
         options: TcpOptions,
     ) -> Result<Self, Error> {
-        let SocketAddr::V4(remote) = remote else {
-            return Err(Error::InvalidInput);
+        let mut search = PortSearch::default();
+        let (id, key) = loop {
+            let begun = stack
+                .shared
+                .visit(|state, wakes| state.connect(now(), remote, &options, &mut search, wakes));
+            if let Poll::Ready(begun) = begun {
+                break begun?;
+            }
         };
-        let (id, key) = stack
-            .shared
-            .visit(|state, wakes| state.connect(now(), remote, &options, wakes))?;
         let stream = Self::new(stack, id, key);
         let connected = poll_fn(|context| {
             stream.poll(context, Side::Writer, |state, _, _| {
@@ -98,7 +104,7 @@ impl TcpStream {
     /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
     /// [`Error::ConnectionAborted`], after what was received before was read.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.poll_read(context, buffer)).await
+        self.read_shared(buffer).await
     }
 
     /// Writes bytes of `data`; returns how many, at least one unless `data` is
@@ -112,7 +118,7 @@ impl TcpStream {
     /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
     /// [`Error::ConnectionAborted`] once the connection has ended.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.poll_write(context, data)).await
+        self.write_shared(data).await
     }
 
     /// Writes all of `data`.
@@ -123,7 +129,7 @@ impl TcpStream {
     ///
     /// As [`write`](Self::write).
     pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
-        write_all(self, data).await
+        self.write_all_shared(data).await
     }
 
     /// Closes the sending side: the peer reads the end of the stream after what
@@ -143,12 +149,12 @@ impl TcpStream {
 
     /// The peer's address.
     pub fn peer_addr(&self) -> SocketAddr {
-        SocketAddrV4::new(self.key.remote, self.key.remote_port).into()
+        SocketAddr::new(self.key.remote, self.key.remote_port)
     }
 
     /// The local address.
     pub fn local_addr(&self) -> SocketAddr {
-        SocketAddrV4::new(self.key.local, self.key.local_port).into()
+        SocketAddr::new(self.key.local, self.key.local_port)
     }
 
     /// Whether small segments are sent at once; see
@@ -168,6 +174,18 @@ impl TcpStream {
         self.change(|options| options.user_timeout = timeout);
     }
 
+    /// What becomes of unfinished business when the stream is dropped; see
+    /// [`StreamOptions::linger`].
+    pub fn set_linger(&self, linger: Option<Duration>) {
+        self.change(|options| options.linger = linger);
+    }
+
+    /// How the amount of data in flight is decided; see
+    /// [`StreamOptions::congestion_control`].
+    pub fn set_congestion_control(&self, congestion_control: CongestionControl) {
+        self.change(|options| options.congestion_control = congestion_control);
+    }
+
     /// The options as they are.
     pub fn options(&self) -> StreamOptions {
         self.stack
@@ -185,10 +203,50 @@ impl TcpStream {
         });
     }
 
-    fn shut_down(&self) -> Result<(), Error> {
+    pub(super) fn shut_down(&self) -> Result<(), Error> {
         self.stack
             .shared
             .visit(|state, wakes| state.shutdown(now(), self.id, wakes))
+    }
+
+    /// Reads, for whoever holds the reading side.
+    pub(super) async fn read_shared(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_read(context, buffer)).await
+    }
+
+    /// Writes, for whoever holds the writing side.
+    pub(super) async fn write_shared(&self, data: &[u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_write(context, data)).await
+    }
+
+    pub(super) async fn write_all_shared(&self, mut data: &[u8]) -> Result<(), Error> {
+        while !data.is_empty() {
+            let count = self.write_shared(data).await?;
+            data = &data[count..];
+        }
+        Ok(())
+    }
+
+    /// Whether the next read would return at once.
+    pub(super) fn is_read_ready(&self) -> bool {
+        self.is_ready(|tcp| tcp.can_recv() || !tcp.may_recv())
+    }
+
+    /// Whether the next write would return at once.
+    pub(super) fn is_write_ready(&self) -> bool {
+        self.is_ready(|tcp| tcp.can_send() || !tcp.may_send())
+    }
+
+    /// Asks the socket; where there is none any more, nothing waits.
+    fn is_ready(&self, ask: impl FnOnce(&tcp::Socket<'_>) -> bool) -> bool {
+        self.stack.shared.visit(|state, _| {
+            let connection = state.connection(self.id);
+            connection.is_none_or(|connection| ask(connection.tcp()))
+        })
+    }
+
+    pub(super) fn as_stream(&self) -> &Self {
+        self
     }
 
     fn poll_read(
@@ -253,14 +311,6 @@ impl TcpStream {
     }
 }
 
-async fn write_all(stream: &TcpStream, mut data: &[u8]) -> Result<(), Error> {
-    while !data.is_empty() {
-        let count = poll_fn(|context| stream.poll_write(context, data)).await?;
-        data = &data[count..];
-    }
-    Ok(())
-}
-
 impl Drop for TcpStream {
     fn drop(&mut self) {
         let wakers = self
@@ -293,7 +343,11 @@ impl ReadHalf<'_> {
     ///
     /// As there.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.stream.poll_read(context, buffer)).await
+        self.stream.read_shared(buffer).await
+    }
+
+    pub(super) fn as_stream(&self) -> &TcpStream {
+        self.stream
     }
 }
 
@@ -310,7 +364,7 @@ impl WriteHalf<'_> {
     ///
     /// As there.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.stream.poll_write(context, data)).await
+        self.stream.write_shared(data).await
     }
 
     /// As [`TcpStream::write_all`].
@@ -319,7 +373,7 @@ impl WriteHalf<'_> {
     ///
     /// As there.
     pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
-        write_all(self.stream, data).await
+        self.stream.write_all_shared(data).await
     }
 
     /// As [`TcpStream::shutdown`].
@@ -329,5 +383,9 @@ impl WriteHalf<'_> {
     /// As there.
     pub async fn shutdown(&mut self) -> Result<(), Error> {
         self.stream.shut_down()
+    }
+
+    pub(super) fn as_stream(&self) -> &TcpStream {
+        self.stream
     }
 }

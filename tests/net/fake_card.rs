@@ -253,7 +253,7 @@ fn start() -> (net::Stack, Far) {
     runtime::init();
     let (far, transport) = Far::new();
     let card = VirtioNet::new(transport, far.interrupt).unwrap();
-    let config = Config::Static(Ipv4Config {
+    let config = Config::from(Ipv4Config {
         address: STACK_IP,
         prefix_len: 24,
         gateway: None,

@@ -102,7 +102,7 @@ proptest! {
 
     #[test]
     fn frames_of_any_bytes_are_survived_before_there_is_an_address(frames in frames()) {
-        let (_stack, peer) = start_with(Config::Dhcp);
+        let (_stack, peer) = start_with(Config::default());
         block_on(yield_now());
         for frame in frames {
             peer.wire.send(frame);

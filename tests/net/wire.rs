@@ -96,7 +96,12 @@ impl Wire {
 
     /// Limits how many frames the card holds until the peer takes them.
     pub fn set_send_room(&self, frames: usize) {
-        self.ends().send_room = frames;
+        let mut ends = self.ends();
+        let was_full = ends.to_peer.len() >= ends.send_room;
+        ends.send_room = frames;
+        if was_full && ends.to_peer.len() < frames {
+            self.raise(ends);
+        }
     }
 
     /// Breaks the interrupt line.
