@@ -67,7 +67,7 @@ fn measure(
         for &count in connections {
             let plural = if count == 1 { "" } else { "s" };
             let case = format!("{}, {count} connection{plural}", wire.name());
-            samples.extend(load.run(&case, booted.address, path, count)?);
+            samples.extend(load.run_on(&case, booted.address, path, count)?);
         }
         Ok(samples)
     })

@@ -131,7 +131,7 @@ fn requests(system: &System, wire: &Wire, shape: &Shape, load: Load) -> Result<V
     wire.measure(|| {
         let booted = system.boot(wire)?;
         let before = Counters::read(booted.address)?;
-        let mut samples = load.run(shape.case, booted.address, "/", shape.connections)?;
+        let mut samples = load.run(shape.case, booted.address, shape.connections)?;
         let after = Counters::read(booted.address)?;
         let frames = after.get(FRAMES)? - before.get(FRAMES)?;
         for (counter, metric) in COUNTERS {

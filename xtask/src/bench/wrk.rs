@@ -52,12 +52,21 @@ impl Load {
         self.warm_up + self.measured
     }
 
-    /// Warms the server up and measures how it serves `path`.
+    /// Warms the server up and measures how it serves `/`.
     ///
     /// # Errors
     ///
     /// If wrk does not run, requests failed, or none was answered.
-    pub fn run(
+    pub fn run(self, case: &str, server: SocketAddr, connections: u32) -> Result<Vec<Sample>> {
+        self.run_on(case, server, "/", connections)
+    }
+
+    /// As [`run`](Self::run), with another `path`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run_on(
         self,
         case: &str,
         server: SocketAddr,
