@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use super::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
 
@@ -110,6 +111,10 @@ pub(super) struct Sent {
     pub(super) discovery: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
+    /// Whether `marks` are of interest.
+    pub(super) watched: bool,
+    /// The ends of the TCP segment that was sent last.
+    pub(super) marks: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -212,6 +217,9 @@ impl phy::TxToken for TxToken<'_> {
         let buffer = self.send.buffer(len);
         let result = f(buffer);
         let purpose = purpose(buffer);
+        if self.sent.watched {
+            self.sent.marks = Marks::of(buffer).or(self.sent.marks);
+        }
         self.send.commit();
         self.sent.frames += 1;
         self.sent.aside += u64::from(purpose != Purpose::Packet);

@@ -9,15 +9,19 @@ use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::EthernetAddress;
 
+use super::Error;
 use super::addresses::Addresses;
+use super::closing::{Closing, Wait};
 use super::config::{Config, Ipv4Source};
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
 use super::ingress;
+use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::multicast::Groups;
+use super::random::Random;
 use super::stats::Stats;
 use super::table::Table;
 use super::wakes::Wakes;
@@ -41,7 +45,9 @@ pub(super) struct State {
     pub(super) nic: Box<dyn Nic>,
     pub(super) iface: Interface,
     pub(super) table: Table,
+    pub(super) closing: Closing,
     pub(super) listeners: Listeners,
+    pub(super) limits: Limits,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
     pub(super) nobody: SocketSet<'static>,
@@ -52,7 +58,7 @@ pub(super) struct State {
     /// Who waits for an address.
     pub(super) config_wakers: Vec<Waker>,
     pub(super) config_woken: bool,
-    pub(super) next_port: u16,
+    pub(super) random: Random,
     /// The send queue was full.
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
@@ -69,7 +75,7 @@ pub(super) fn now() -> Instant {
 
 impl State {
     pub(super) fn new(mut nic: Box<dyn Nic>, config: Config, seed: u64) -> Self {
-        // Three independent numbers of one seed, by splitmix64.
+        // Independent numbers of one seed, by splitmix64.
         let mut draws = seed;
         let mut draw = || {
             draws = draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -77,6 +83,7 @@ impl State {
             let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^ mixed >> 31
         };
+        let limits = config.limits.clamped();
         let mut interface = iface::Config::new(EthernetAddress(nic.mac()).into());
         interface.random_seed = draw();
         let mut port = Port::new(&mut *nic);
@@ -87,7 +94,9 @@ impl State {
             nic,
             iface,
             table: Table::new([draw(), draw()]),
+            closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
+            limits,
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
             ingress: ingress::Scratch::default(),
@@ -96,7 +105,7 @@ impl State {
             asked: Asked::new(),
             config_wakers: Vec::new(),
             config_woken: false,
-            next_port: draw() as u16,
+            random: Random::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
             asleep_until: Instant::ZERO,
@@ -121,6 +130,9 @@ impl State {
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
+        if !self.closing.is_empty() {
+            self.closing.expire(now);
+        }
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if self.blocked || !wakes.has_room() {
@@ -138,13 +150,14 @@ impl State {
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let sockets = self.table.deadlines.earliest();
-        let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
-        let others = [dhcp, self.addresses.deadline(), self.groups.deadline()];
-        sockets
-            .into_iter()
-            .chain(others.into_iter().flatten())
-            .min()
+        let mut at = self.table.deadlines.earliest();
+        at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
+        at = sooner(at, self.addresses.deadline());
+        at = sooner(at, self.groups.deadline());
+        if !self.closing.is_empty() {
+            at = sooner(at, self.closing.deadline());
+        }
+        at
     }
 
     /// Whether the program's doings left something for the network task.
@@ -175,7 +188,11 @@ impl State {
         if wanted {
             for _ in 0..EGRESS_BURST {
                 let mut port = Port::new(&mut *self.nic);
+                port.sent.watched = connection.is_ending;
                 let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
+                if let Some(marks) = port.sent.marks {
+                    connection.note_sent(marks);
+                }
                 self.blocked |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.aside += port.sent.aside;
@@ -231,16 +248,16 @@ impl State {
                 }
             }
             Phase::HalfOpen(_) if state != SynReceived => {
-                self.stats.half_open_expired += u64::from(cause == Cause::Egress);
+                *match cause {
+                    Cause::Egress => &mut self.stats.half_open_expired,
+                    Cause::Ingress if connection.opened_by.is_some() => {
+                        &mut self.stats.half_open_reset
+                    }
+                    Cause::Ingress => &mut self.stats.malformed,
+                } += 1;
                 return self.discard(index);
             }
-            Phase::Queued(listener) if state == Closed => {
-                let id = self.table.id(index);
-                if let Some(listening) = self.listeners.get_mut(listener) {
-                    listening.queue.retain(|&queued| queued != id);
-                }
-                return self.discard(index);
-            }
+            Phase::Queued(_) if state == Closed => return self.discard(index),
             Phase::Connecting if established => {
                 connection.phase = Phase::Open;
                 self.stats.connected += 1;
@@ -272,20 +289,17 @@ impl State {
         let Some(connection) = self.table.get(index) else {
             return;
         };
-        let (phase, state) = (connection.phase, connection.tcp().state());
         if connection.is_finished() {
-            if !phase.is_owned() {
+            if !connection.phase.is_owned() {
                 return self.discard(index);
             }
             self.table.unindex(index);
         }
-        if phase == Phase::Orphan && state == tcp::State::TimeWait {
-            self.note_time_wait(index);
-        }
         self.schedule(now, index);
     }
 
-    /// Notes when a connection wants to be looked at.
+    /// Notes when a connection wants to be looked at, unless a record can do
+    /// what is left to do.
     fn schedule(&mut self, now: Instant, index: u32) {
         let Some(connection) = self.table.get_mut(index) else {
             return;
@@ -294,6 +308,11 @@ impl State {
             None
         } else {
             let socket = self.iface.poll_at(now, &connection.set);
+            if connection.phase == Phase::Orphan
+                && let Some((wait, marks)) = connection.remains(now, socket)
+            {
+                return self.shrink(now, index, wait, marks);
+            }
             socket.into_iter().chain(connection.orphan_until).min()
         };
         if at.is_some_and(|at| at <= now) {
@@ -308,24 +327,45 @@ impl State {
     /// its listener.
     fn promote(&mut self, index: u32, listener: ListenerId) -> bool {
         self.table.half_open.remove(index);
-        let id = self.table.id(index);
         if let Some(connection) = self.table.get_mut(index) {
             connection.phase = Phase::Queued(listener);
         }
-        self.listeners.enqueue(listener, id)
+        self.listeners
+            .enqueue(listener, &mut self.table.queued, index)
+    }
+
+    /// Takes a connection in.
+    pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
+        let bytes = connection.buffer_bytes();
+        let index = self.table.insert(connection)?;
+        self.stats.buffer_bytes += bytes;
+        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
+        Ok(index)
     }
 
     /// Drops a connection without a word to the peer. Nobody owns it, so it
     /// holds no waker.
     pub(super) fn discard(&mut self, index: u32) {
+        let Some(connection) = self.table.get(index) else {
+            return;
+        };
+        self.stats.buffer_bytes -= connection.buffer_bytes();
+        if let Phase::Queued(listener) = connection.phase {
+            self.listeners
+                .dequeue(listener, &mut self.table.queued, index);
+        }
         self.table.remove(index);
     }
 
     /// Makes a connection that no stream owns any more close in the background.
     pub(super) fn orphan(&mut self, now: Instant, index: u32) {
         if let Some(connection) = self.table.get_mut(index) {
+            let linger = connection.options.linger.map(Into::into);
+            let lifetime = linger.map_or(ORPHAN_LIFETIME, |linger: Duration| {
+                linger.min(ORPHAN_LIFETIME)
+            });
             connection.phase = Phase::Orphan;
-            connection.orphan_until = Some(now + ORPHAN_LIFETIME);
+            connection.orphan_until = Some(now + lifetime);
             self.note_orphan(index);
         }
     }
@@ -345,9 +385,20 @@ impl State {
         Stats {
             sockets: self.table.len(),
             half_open: self.table.half_open.len(),
-            time_wait: self.table.time_wait.len(),
+            orphans: self.table.orphans.len(),
+            closing: self.closing.len(),
+            time_wait: self.closing.len_of(Wait::Time),
             ..self.stats
         }
+    }
+}
+
+/// The sooner of two deadlines. Every call of the program asks for it.
+#[inline]
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -13,7 +13,7 @@ use super::Error;
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::frame::Key;
-use super::index_list::IndexList;
+use super::index_list::{IndexList, Links};
 
 const NONE: u32 = u32::MAX;
 
@@ -48,8 +48,8 @@ pub(super) struct Table {
     pub(super) half_open: IndexList,
     /// Those whose stream was dropped, oldest first.
     pub(super) orphans: IndexList,
-    /// Those of them in TIME-WAIT, oldest first.
-    pub(super) time_wait: IndexList,
+    /// The places in the queues of the listeners.
+    pub(super) queued: Links,
     /// When each wants to be looked at again.
     pub(super) deadlines: Deadlines,
 }
@@ -66,7 +66,7 @@ impl Table {
             waiting: IndexList::new(),
             half_open: IndexList::new(),
             orphans: IndexList::new(),
-            time_wait: IndexList::new(),
+            queued: Links::new(),
             deadlines: Deadlines::new(),
         }
     }
@@ -121,7 +121,7 @@ impl Table {
         self.waiting.grow(count).map_err(drop)?;
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
-        self.time_wait.grow(count).map_err(drop)?;
+        self.queued.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
         self.first_free = self.slots.len() as u32;
@@ -132,7 +132,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a connection out of everything.
+    /// Takes a connection out of everything but the queue of its listener.
     pub(super) fn remove(&mut self, index: u32) -> Option<Connection> {
         self.unindex(index);
         for list in [
@@ -140,7 +140,6 @@ impl Table {
             &mut self.waiting,
             &mut self.half_open,
             &mut self.orphans,
-            &mut self.time_wait,
         ] {
             list.remove(index);
         }
