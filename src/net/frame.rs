@@ -41,12 +41,12 @@ impl Key {
             }
             (remote, local) => {
                 let [local, remote] = [local, remote].map(to_bits);
-                let words = [remote >> 64, remote, local >> 64, local];
-                let mut hash = fold(ports, secret[0]);
-                for (word, secret) in words.into_iter().zip(secret.into_iter().cycle().skip(1)) {
-                    hash = fold(hash ^ word as u64, secret);
-                }
-                hash
+                let [first, second] = secret;
+                let hash = fold(ports, first);
+                let hash = fold(hash ^ (remote >> 64) as u64, second);
+                let hash = fold(hash ^ remote as u64, first);
+                let hash = fold(hash ^ (local >> 64) as u64, second);
+                fold(hash ^ local as u64, first)
             }
         }
     }
