@@ -87,6 +87,8 @@ pub(super) enum Frame {
     Echo { from: IpAddr, to: IpAddr },
     /// Another ICMP message.
     Icmp,
+    /// A UDP datagram with so many bytes behind its header.
+    Udp(Key, usize),
     /// An answer to the DHCP client.
     Dhcp,
     /// Nobody.
@@ -159,10 +161,9 @@ fn parse_ipv4(packet: &[u8], unicast: bool) -> Parsed {
         IpProtocol::Udp => {
             let datagram = UdpPacket::new_checked(packet.payload())?;
             if datagram.dst_port() == DHCP_CLIENT_PORT {
-                Ok(Frame::Dhcp)
-            } else {
-                Ok(Frame::Dropped(Reason::Unsupported))
+                return Ok(Frame::Dhcp);
             }
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Igmp if packet.payload().first() == Some(&IGMP_QUERY) => Ok(Frame::Membership),
         _ => Ok(Frame::Dropped(Reason::Unsupported)),
@@ -186,6 +187,10 @@ fn parse_ipv6(packet: &[u8], unicast: bool) -> Parsed {
     match packet.next_header() {
         IpProtocol::Tcp if unicast && is_host_v6(to) => {
             parse_tcp(from.into(), to.into(), packet.payload())
+        }
+        IpProtocol::Udp => {
+            let datagram = UdpPacket::new_checked(packet.payload())?;
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Icmpv6 => parse_icmpv6(&packet),
         IpProtocol::HopByHop => parse_hop_by_hop(packet.payload()),
@@ -228,6 +233,16 @@ fn parse_hop_by_hop(payload: &[u8]) -> Parsed {
     } else {
         Ok(Frame::Dropped(Reason::Unsupported))
     }
+}
+
+fn parse_udp(remote: IpAddr, local: IpAddr, datagram: &UdpPacket<&[u8]>) -> Frame {
+    let key = Key {
+        local,
+        remote,
+        local_port: datagram.dst_port(),
+        remote_port: datagram.src_port(),
+    };
+    Frame::Udp(key, datagram.payload().len())
 }
 
 #[inline(always)]

@@ -11,13 +11,18 @@ use smoltcp::wire::IpListenEndpoint;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, classify, is_intact};
+use super::icmp::{self, Message};
 use super::listeners::ListenerId;
+use super::rate::Rate;
 use super::state::State;
 use super::wakes::Wakes;
 
 /// How many resets may be sent per [`RESET_PERIOD`].
 const RESET_LIMIT: u32 = 100;
 const RESET_PERIOD: Duration = Duration::from_millis(100);
+
+/// How many pings are answered in 100 ms.
+const ECHO_LIMIT: u32 = 1000;
 
 /// How many frames are kept while their sender's address is asked for.
 const MAX_HELD: usize = 4;
@@ -30,6 +35,8 @@ const HELD_FOR: Duration = Duration::from_secs(2);
 pub(super) struct Scratch {
     resets: u32,
     period_began: Option<Instant>,
+    /// Answers to pings.
+    echoes: Rate,
     /// Frames whose answer waits for the address of a neighbour.
     held: Vec<(Instant, Vec<u8>)>,
 }
@@ -57,6 +64,7 @@ impl State {
             Frame::Neighbour => {
                 self.offer(now);
                 self.table.mark_waiting_dirty();
+                self.endpoints.mark_waiting_dirty();
                 if let Some(dhcp) = &mut self.dhcp {
                     dhcp.retry();
                 }
@@ -67,9 +75,8 @@ impl State {
                 self.expect_reports(now);
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
-            Frame::Icmp => {
-                self.offer(now);
-            }
+            Frame::Icmp => self.icmp_arrived(now, wakes),
+            Frame::Udp(key, len) => self.udp_arrived(now, key, len, wakes),
             Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
             Frame::Dropped(Reason::Malformed) => self.stats.malformed += 1,
@@ -82,7 +89,7 @@ impl State {
     }
 
     /// Shows the frame to smoltcp for no socket in particular.
-    fn offer(&mut self, now: Instant) -> Sent {
+    pub(super) fn offer(&mut self, now: Instant) -> Sent {
         let mut port = Port::new(&mut *self.nic);
         self.iface
             .poll_ingress_single(now, &mut port, &mut self.nobody);
@@ -203,7 +210,12 @@ impl State {
 
     /// Has an echo request answered, now or when its sender's address is known.
     fn echo(&mut self, now: Instant, from: IpAddr, to: IpAddr) {
+        if !self.ingress.echoes.admits(now, ECHO_LIMIT) {
+            self.stats.echoes_limited += 1;
+            return;
+        }
         let sent = self.offer(now);
+        self.ingress.echoes.spend(sent.frames);
         if sent.discovery > 0 {
             self.note_asked(now, from);
             self.hold(now);
@@ -214,6 +226,27 @@ impl State {
             // smoltcp would have asked, but had just asked for another.
             self.ask_neighbour(now, from);
             self.hold(now);
+        }
+    }
+
+    /// Processes an ICMP message that is no echo request.
+    fn icmp_arrived(&mut self, now: Instant, wakes: &mut Wakes) {
+        let Some(frame) = self.nic.split().0.front() else {
+            return;
+        };
+        match icmp::look(frame) {
+            Message::EchoReply {
+                remote,
+                local,
+                ident,
+                len,
+            } => self.echo_reply_arrived(now, (remote, local), ident, len, wakes),
+            Message::PortUnreachable { local, remote } => {
+                if self.iface.has_ip_addr(local.ip()) {
+                    self.port_unreachable(local.port(), remote, wakes);
+                }
+            }
+            Message::Other => self.stats.unsupported += 1,
         }
     }
 

@@ -85,7 +85,7 @@ impl State {
 
 /// Whether peers shall get no more memory: most allocations of the program end
 /// it if they fail, and peers must not bring that about.
-fn memory_is_short() -> bool {
+pub(super) fn memory_is_short() -> bool {
     let Memory {
         heap_bytes,
         allocated_bytes,

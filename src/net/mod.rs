@@ -22,6 +22,13 @@
 //! | `dhcp`, `slaac` | those from a DHCP server and from routers |
 //! | `discovery` | asking for the addresses of neighbours |
 //! | `multicast` | telling routers which groups are listened to |
+//! | `udp` | UDP sockets |
+//! | `ping` | asking a host whether it is there |
+//! | `datagram`, `endpoints` | datagrams in bounded queues, and the ports and pings that these belong to |
+//! | `datagram_io`, `carrier` | how datagrams come in and go out, and smoltcp's part in it |
+//! | `datagram_ops` | what the program's calls do with them under the lock |
+//! | `icmp` | a look at an ICMP message |
+//! | `random`, `rate` | numbers that nobody can guess; answers at a bounded rate |
 //! | `wakes` | wakers, to be woken once the lock is open |
 //!
 //! All of it is data of the bottom half's class (see [`sync`](crate::sync)):
@@ -53,15 +60,21 @@
 #![deny(unsafe_code)]
 
 mod addresses;
+mod carrier;
 mod command_line;
 mod config;
 mod connection;
+mod datagram;
+mod datagram_io;
+mod datagram_ops;
 mod deadlines;
 pub mod device;
 mod dhcp;
 mod discovery;
+mod endpoints;
 mod error;
 mod frame;
+mod icmp;
 mod index_list;
 mod ingress;
 mod limits;
@@ -70,6 +83,9 @@ mod listeners;
 mod multicast;
 mod ops;
 mod options;
+mod ping;
+mod random;
+mod rate;
 mod slaac;
 mod stack;
 mod state;
@@ -77,6 +93,7 @@ mod stats;
 mod stream;
 mod table;
 mod task;
+mod udp;
 mod virtio;
 mod wakes;
 
@@ -86,6 +103,8 @@ pub use device::Device;
 pub use error::Error;
 pub use listener::TcpListener;
 pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
+pub use ping::{PingOptions, ping};
 pub use stack::{Stack, start};
 pub use stats::Stats;
 pub use stream::{ReadHalf, TcpStream, WriteHalf};
+pub use udp::{Received, UdpOptions, UdpSocket};

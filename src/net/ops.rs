@@ -147,7 +147,7 @@ impl State {
     }
 
     /// The address from which the host `remote` is reached.
-    fn source_for(&self, remote: IpAddr) -> Result<IpAddr, Error> {
+    pub(super) fn source_for(&self, remote: IpAddr) -> Result<IpAddr, Error> {
         let is_unicast = match remote {
             IpAddr::V4(remote) => is_host(remote) && !self.addresses.is_broadcast(remote),
             IpAddr::V6(remote) => is_host_v6(remote),

@@ -15,9 +15,12 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
+use super::endpoints::Endpoints;
 use super::ingress;
 use super::listeners::{ListenerId, Listeners};
 use super::multicast::Groups;
+use super::random::Random;
+use super::rate::Rate;
 use super::stats::Stats;
 use super::table::Table;
 use super::wakes::Wakes;
@@ -42,6 +45,8 @@ pub(super) struct State {
     pub(super) iface: Interface,
     pub(super) table: Table,
     pub(super) listeners: Listeners,
+    pub(super) endpoints: Endpoints,
+    pub(super) random: Random,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
     pub(super) nobody: SocketSet<'static>,
@@ -57,6 +62,8 @@ pub(super) struct State {
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
     blocked_is_known: bool,
+    /// Answers that a datagram's port is unreachable.
+    pub(super) unreachables: Rate,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -88,6 +95,8 @@ impl State {
             iface,
             table: Table::new([draw(), draw()]),
             listeners: Listeners::default(),
+            endpoints: Endpoints::new(),
+            random: Random::new([draw(), draw()]),
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
             ingress: ingress::Scratch::default(),
@@ -99,6 +108,7 @@ impl State {
             next_port: draw() as u16,
             blocked: false,
             blocked_is_known: false,
+            unreachables: Rate::default(),
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -130,17 +140,34 @@ impl State {
                 self.egress(now, index, wakes);
             }
         }
+        self.endpoints.mark_due_dirty(now, STEP);
+        for _ in 0..self.endpoints.dirty.len().min(STEP) {
+            if self.blocked || !wakes.has_room() {
+                break;
+            }
+            if let Some(index) = self.endpoints.dirty.pop() {
+                self.egress_endpoint(now, index, wakes);
+            }
+        }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())
+        let deadlines = [&self.table.deadlines, &self.endpoints.deadlines];
+        let due = deadlines.map(|deadlines| deadlines.earliest().is_some_and(|at| at <= now));
+        let unsent = !self.table.dirty.is_empty() || !self.endpoints.dirty.is_empty();
+        !self.blocked && (frames == STEP || due != [false; 2] || unsent)
     }
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let sockets = self.table.deadlines.earliest();
         let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
-        let others = [dhcp, self.addresses.deadline(), self.groups.deadline()];
+        let datagrams = self.endpoints.deadlines.earliest();
+        let others = [
+            datagrams,
+            dhcp,
+            self.addresses.deadline(),
+            self.groups.deadline(),
+        ];
         sockets
             .into_iter()
             .chain(others.into_iter().flatten())
@@ -149,7 +176,7 @@ impl State {
 
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.dirty.is_empty();
+        let unsent = !self.table.dirty.is_empty() || !self.endpoints.dirty.is_empty();
         (unsent && !self.blocked_is_known)
             || self
                 .next_deadline()
@@ -344,6 +371,7 @@ impl State {
     pub(super) fn stats(&self) -> Stats {
         Stats {
             sockets: self.table.len(),
+            datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
             time_wait: self.table.time_wait.len(),
             ..self.stats

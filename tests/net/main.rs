@@ -1,5 +1,6 @@
 //! The network stack on the host, over a wire in memory, against another host.
 
+mod datagrams;
 mod dhcp;
 mod fake_card;
 mod frames;
@@ -8,7 +9,9 @@ mod garbage;
 mod ip;
 mod ip6;
 mod peer;
+mod ping;
 mod routes;
 mod scale;
 mod tcp;
+mod udp;
 mod wire;

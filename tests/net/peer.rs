@@ -1,5 +1,7 @@
 //! The host at the far end of the wire: smoltcp, with calls as futures.
 
+mod udp;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;

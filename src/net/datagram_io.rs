@@ -1,0 +1,277 @@
+//! How datagrams come in and go out.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use smoltcp::time::{Duration, Instant};
+
+use super::Error;
+use super::carrier::{self, Outcome};
+use super::datagram::{Datagram, zeroes};
+use super::device::Port;
+use super::endpoints::{Endpoint, Protocol};
+use super::frame::Key;
+use super::limits::memory_is_short;
+use super::state::State;
+use super::wakes::Wakes;
+
+/// How many datagrams of one endpoint are sent before the next one's turn.
+const EGRESS_BURST: usize = 16;
+
+/// How long a datagram waits for the address of its neighbour (RFC 4861 §10:
+/// three requests, a second apart).
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// When the neighbour of a datagram that waits is asked again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How many datagrams for no endpoint are answered with "port unreachable" in
+/// 100 ms.
+const UNREACHABLE_LIMIT: u32 = 100;
+
+impl State {
+    /// Processes the UDP datagram of `len` bytes that has arrived.
+    pub(super) fn udp_arrived(&mut self, now: Instant, key: Key, len: usize, wakes: &mut Wakes) {
+        let remote = SocketAddr::new(key.remote, key.remote_port);
+        let Some(index) = self.endpoints.find(Protocol::Udp, key.local_port) else {
+            return self.unclaimed_datagram(now, key.local);
+        };
+        let Some(endpoint) = self.endpoints.get_mut(index) else {
+            return;
+        };
+        if !endpoint.accepts(remote, key.local) {
+            return self.unclaimed_datagram(now, key.local);
+        }
+        let Some(mut payload) = room_for(endpoint, len) else {
+            self.stats.datagrams_dropped += 1;
+            return;
+        };
+        let mut port = Port::new(&mut *self.nic);
+        let taken = carrier::receive_udp(
+            now,
+            &mut self.iface,
+            &mut port,
+            key.local_port,
+            &mut payload,
+        );
+        let sent = port.sent;
+        self.account(sent);
+        let Some((remote, local)) = taken else {
+            return self.count_untaken(key.local);
+        };
+        self.deliver(
+            index,
+            Datagram {
+                remote,
+                local,
+                payload,
+                at: now,
+                retry_at: None,
+            },
+            wakes,
+        );
+    }
+
+    /// Processes the echo reply that has arrived, a message of `len` bytes.
+    pub(super) fn echo_reply_arrived(
+        &mut self,
+        now: Instant,
+        ends: (IpAddr, IpAddr),
+        ident: u16,
+        len: usize,
+        wakes: &mut Wakes,
+    ) {
+        let (remote, local) = ends;
+        let remote = SocketAddr::new(remote, 0);
+        let found = self.endpoints.find(Protocol::Echo, ident);
+        let Some((index, endpoint)) =
+            found.and_then(|index| Some((index, self.endpoints.get_mut(index)?)))
+        else {
+            self.stats.unsupported += 1;
+            return;
+        };
+        if !endpoint.accepts(remote, local) {
+            self.stats.unsupported += 1;
+            return;
+        }
+        let Some(mut payload) = room_for(endpoint, len) else {
+            self.stats.datagrams_dropped += 1;
+            return;
+        };
+        let mut port = Port::new(&mut *self.nic);
+        let taken = carrier::receive_echo(now, &mut self.iface, &mut port, ident, &mut payload);
+        let sent = port.sent;
+        self.account(sent);
+        if taken.is_none() {
+            return self.count_untaken(local);
+        }
+        let datagram = Datagram {
+            remote,
+            local: Some(local),
+            payload,
+            at: now,
+            retry_at: None,
+        };
+        self.deliver(index, datagram, wakes);
+    }
+
+    fn deliver(&mut self, index: u32, datagram: Datagram, wakes: &mut Wakes) {
+        let Some(endpoint) = self.endpoints.get_mut(index) else {
+            return;
+        };
+        endpoint.receive.push(datagram);
+        self.stats.datagrams_received += 1;
+        self.wake_endpoint(index, wakes);
+    }
+
+    /// Wakes who can go on, now or at the endpoint's next turn.
+    fn wake_endpoint(&mut self, index: u32, wakes: &mut Wakes) {
+        let Some(endpoint) = self.endpoints.get_mut(index) else {
+            return;
+        };
+        let failed = endpoint.failure.is_some();
+        let readable = endpoint.receive.len() > 0 || failed;
+        let writable = endpoint.send.has_room(1) || failed;
+        let all_woken = (!readable || wakes.take(&mut endpoint.reader))
+            && (!writable || wakes.take(&mut endpoint.writer));
+        if !all_woken {
+            self.endpoints.dirty.push(index);
+        }
+    }
+
+    /// Counts a datagram that smoltcp did not hand out.
+    fn count_untaken(&mut self, local: IpAddr) {
+        if self.iface.has_ip_addr(local) {
+            self.stats.malformed += 1;
+        } else {
+            self.stats.unsupported += 1;
+        }
+    }
+
+    /// A datagram for no endpoint: smoltcp answers that the port is unreachable,
+    /// unless all hosts heard it (RFC 1122 §3.2.2), but a flood shall not make a
+    /// flood.
+    fn unclaimed_datagram(&mut self, now: Instant, local: IpAddr) {
+        self.stats.datagrams_unclaimed += 1;
+        if !self.iface.has_ip_addr(local) {
+            return;
+        }
+        if !self.unreachables.admits(now, UNREACHABLE_LIMIT) {
+            self.stats.unreachables_limited += 1;
+            return;
+        }
+        let sent = self.offer(now).frames;
+        self.unreachables.spend(sent);
+    }
+
+    /// The peer's host says that nobody listens on its port.
+    pub(super) fn port_unreachable(
+        &mut self,
+        local_port: u16,
+        remote: SocketAddr,
+        wakes: &mut Wakes,
+    ) {
+        let Some(index) = self.endpoints.find(Protocol::Udp, local_port) else {
+            return;
+        };
+        // Of datagrams to many places nobody could tell which it was.
+        if let Some(endpoint) = self.endpoints.get_mut(index)
+            && endpoint.peer == Some(remote)
+        {
+            endpoint.failure = Some(Error::ConnectionRefused);
+            self.wake_endpoint(index, wakes);
+        }
+    }
+
+    /// Sends what an endpoint has to send.
+    pub(super) fn egress_endpoint(&mut self, now: Instant, index: u32, wakes: &mut Wakes) {
+        let Some(endpoint) = self.endpoints.get_mut(index) else {
+            return;
+        };
+        let mut port = Port::new(&mut *self.nic);
+        let (mut place, mut tries, mut unfinished) = (0, 0, false);
+        let mut next_try: Option<Instant> = None;
+        // Whose address is not known, and whether smoltcp has asked for it.
+        let mut unresolved = [None; EGRESS_BURST];
+        while let Some(datagram) = endpoint.send.get_mut(place) {
+            if let Some(at) = datagram.retry_at.filter(|&at| at > now) {
+                next_try = Some(next_try.map_or(at, |earlier| earlier.min(at)));
+                place += 1;
+                continue;
+            }
+            if tries == EGRESS_BURST {
+                unfinished = true;
+                break;
+            }
+            tries += 1;
+            let remote = datagram.remote;
+            let hop_limit = match remote.ip().is_multicast() {
+                true => endpoint.group_hop_limit,
+                false => endpoint.hop_limit,
+            };
+            let payload = &mut datagram.payload[..];
+            let outcome = match endpoint.protocol {
+                Protocol::Udp => {
+                    let from = (datagram.local, endpoint.number);
+                    let iface = &mut self.iface;
+                    carrier::send_udp(now, iface, &mut port, from, remote, hop_limit, payload)
+                }
+                Protocol::Echo => {
+                    let (ident, to) = (endpoint.number, remote.ip());
+                    let iface = &mut self.iface;
+                    carrier::send_echo(now, iface, &mut port, ident, to, hop_limit, payload)
+                }
+            };
+            match outcome {
+                Outcome::Sent => {
+                    self.stats.datagrams_sent += 1;
+                    endpoint.send.remove(place);
+                }
+                Outcome::Full => {
+                    unfinished = true;
+                    self.blocked = true;
+                    break;
+                }
+                Outcome::Unresolved { asked } if now < datagram.at + PATIENCE => {
+                    datagram.retry_at = Some(now + RETRY);
+                    unresolved[tries - 1] = Some((remote.ip(), asked));
+                }
+                Outcome::Unresolved { .. } | Outcome::Impossible => {
+                    endpoint.dropped += 1;
+                    self.stats.datagrams_unreachable += 1;
+                    endpoint.send.remove(place);
+                }
+            }
+        }
+        let sent = port.sent;
+        self.account(sent);
+        for (neighbour, asked) in unresolved.into_iter().flatten() {
+            match asked {
+                true => self.note_asked(now, neighbour),
+                // smoltcp may not ask for two at a time.
+                false => self.ask_neighbour(now, neighbour),
+            }
+        }
+        self.endpoints.deadlines.set(index, next_try);
+        match next_try {
+            Some(_) => self.endpoints.waiting.push(index),
+            None => drop(self.endpoints.waiting.remove(index)),
+        }
+        if unfinished {
+            self.endpoints.dirty.push(index);
+        }
+        self.wake_endpoint(index, wakes);
+    }
+}
+
+/// Memory for a datagram of `len` bytes to be received, if it may have any.
+fn room_for(endpoint: &mut Endpoint, len: usize) -> Option<Vec<u8>> {
+    let payload =
+        (endpoint.receive.has_room(len) && !memory_is_short() && endpoint.receive.reserve())
+            .then(|| zeroes(len))
+            .flatten();
+    if payload.is_none() {
+        endpoint.dropped += 1;
+    }
+    payload
+}
