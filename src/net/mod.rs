@@ -24,6 +24,7 @@
 //! | `multicast` | telling routers which groups are listened to |
 //! | `udp` | UDP sockets |
 //! | `ping` | asking a host whether it is there |
+//! | `dns` | from names to addresses |
 //! | `datagram`, `endpoints` | datagrams in bounded queues, and the ports and pings that these belong to |
 //! | `datagram_io`, `carrier` | how datagrams come in and go out, and smoltcp's part in it |
 //! | `datagram_ops` | what the program's calls do with them under the lock |
@@ -71,6 +72,7 @@ mod deadlines;
 pub mod device;
 mod dhcp;
 mod discovery;
+pub mod dns;
 mod endpoints;
 mod error;
 mod frame;

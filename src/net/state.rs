@@ -15,6 +15,7 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
+use super::dns::Dns;
 use super::endpoints::Endpoints;
 use super::ingress;
 use super::listeners::{ListenerId, Listeners};
@@ -46,6 +47,7 @@ pub(super) struct State {
     pub(super) table: Table,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
+    pub(super) dns: Dns,
     pub(super) random: Random,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
@@ -96,6 +98,7 @@ impl State {
             table: Table::new([draw(), draw()]),
             listeners: Listeners::default(),
             endpoints: Endpoints::new(),
+            dns: Dns::new(),
             random: Random::new([draw(), draw()]),
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod dhcp;
+mod dns;
 mod fake_card;
 mod frames;
 mod frames6;

@@ -19,6 +19,8 @@ use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
 use crate::wire::Wire;
 
+pub use udp::PeerSocket;
+
 pub const PEER_MAC: EthernetAddress = EthernetAddress([0x52, 0x54, 0, 0, 0, 2]);
 pub const PEER_IP: Ipv4Address = Ipv4Address::new(10, 0, 2, 2);
 pub const STACK_IP: Ipv4Address = Ipv4Address::new(10, 0, 2, 15);
