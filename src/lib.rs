@@ -11,7 +11,7 @@
 //!   docs of [`block_on`] hold the whole contract.
 //!
 //! The layers, each importing only those named before it: [`arch`], [`sync`],
-//! [`executor`], [`time`], [`drivers`], [`net`], [`runtime`]. `arch` is the only
+//! [`executor`], [`time`], [`drivers`], [`random`], [`net`], [`runtime`]. `arch` is the only
 //! place that knows the target; its host stand-in lets all the others run under
 //! plain `cargo test`.
 #![no_std]
@@ -33,6 +33,8 @@ mod fatal;
 pub mod logger;
 #[cfg(not(firstpoll_loom))]
 pub mod net;
+#[cfg(not(firstpoll_loom))]
+pub mod random;
 #[cfg(not(firstpoll_loom))]
 pub mod runtime;
 pub mod sync;

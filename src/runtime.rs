@@ -6,10 +6,10 @@ use hermit_sync::OnceCell;
 use log::info;
 
 use crate::arch::{self, Due, Handlers};
-use crate::drivers::{self, virtio_net, virtio_rng};
+use crate::drivers::{self, virtio_net};
 use crate::executor::interrupt;
 use crate::net::{self, Config, ConfigError, Device, Stack};
-use crate::{logger, time};
+use crate::{logger, random, time};
 
 pub use crate::args::{Args, Opt};
 pub use crate::fatal::{exception, panic};
@@ -90,17 +90,12 @@ impl Runtime {
         let options = self.args.options();
         let options = options.map(|option| (option.name, option.value));
         let config = Config::from_options(options).map_err(NetworkError::Config)?;
-        let seed = seed().map_err(NetworkError::NoRandomness)?;
+        let mut seed = [0; size_of::<u64>()];
+        random::fill(&mut seed).map_err(NetworkError::NoRandomness)?;
         let card = virtio_net::probe().map_err(NetworkError::Card)?;
-        let stack = net::start(Device::virtio(card), config, seed);
+        let stack = net::start(Device::virtio(card), config, u64::from_le_bytes(seed));
         Ok(*STACK.get_or_init(|| stack))
     }
-}
-
-/// What the network's random numbers are drawn from: the processor's source of
-/// randomness, or else the machine's.
-fn seed() -> Result<u64, drivers::Error> {
-    arch::random().map_or_else(virtio_rng::random, Ok)
 }
 
 /// Why there is no network.

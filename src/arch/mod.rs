@@ -38,6 +38,7 @@ use x86_64 as imp;
 #[allow(dead_code)]
 mod x86_64 {
     mod apic_registers;
+    mod calendar;
     mod calibration;
     mod exit;
     mod memory_map;
@@ -56,7 +57,7 @@ pub use deadlines::{Armed, Due, Slot};
 pub use imp::{
     Backtrace, ConsolePort, command_line, core_state, enable_interrupts, exit, interrupt_counts,
     map_device_memory, memory, pci_read, pci_write, random, register_irq, start_clock,
-    start_interrupts, start_memory, start_traps,
+    start_interrupts, start_memory, start_traps, wall_clock,
 };
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,

@@ -1,4 +1,4 @@
-//! The virtio entropy device (virtio 1.3 §5.4), for one number at boot.
+//! The virtio entropy device (virtio 1.3 §5.4), started for each use.
 
 use core::time::Duration;
 
@@ -13,7 +13,10 @@ use crate::arch;
 const QUEUE: u16 = 0;
 const QUEUE_SIZE: usize = 8;
 
-/// How long the device may take.
+/// How much is asked for at a time.
+const BUFFER_BYTES: usize = 64;
+
+/// How long the device may take for that.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 bitflags! {
@@ -23,53 +26,76 @@ bitflags! {
     }
 }
 
-/// A random number from the machine's entropy device. It is reset afterwards.
+/// Fills `bytes` from the machine's entropy device, which is reset afterwards.
 ///
 /// # Errors
 ///
-/// [`Error::NotFound`] if there is none, else why it gave no number.
-pub fn random() -> Result<u64, Error> {
+/// [`Error::NotFound`] if there is none, else why it did not fill them.
+pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
     let (function, _) = pci::find_virtio(DeviceType::EntropySource).ok_or(Error::NotFound)?;
-    random_from(&mut function.open_virtio()?.transport)
+    fill_from(&mut function.open_virtio()?.transport, bytes)
 }
 
-/// A random number from the entropy device behind `transport`.
+/// Fills `bytes` from the entropy device behind `transport`.
 ///
 /// # Errors
 ///
-/// Why it gave none.
-pub fn random_from<T: Transport>(transport: &mut T) -> Result<u64, Error> {
+/// Why it did not.
+pub fn fill_from<T: Transport>(transport: &mut T, bytes: &mut [u8]) -> Result<(), Error> {
     transport.begin_init(Features::all());
     if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
         return Err(Error::Unsupported);
     }
     let mut queue = VirtQueue::<Machine, QUEUE_SIZE>::new(transport, QUEUE, false, false)?;
-    let mut pool = Pool::new(1, size_of::<u64>())?;
+    let mut pool = Pool::new(1, BUFFER_BYTES)?;
     queue.set_dev_notify(false);
     transport.finish_init();
-    // SAFETY: the device does not have the buffer yet; only its address is taken.
-    let bytes = unsafe { pool.get(0) };
+    let mut rest = bytes;
+    let result = loop {
+        if rest.is_empty() {
+            break Ok(());
+        }
+        match draw(transport, &mut queue, &mut pool) {
+            Ok(drawn) => {
+                let count = drawn.len().min(rest.len());
+                let (now, later) = rest.split_at_mut(count);
+                now.copy_from_slice(&drawn[..count]);
+                rest = later;
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    // A device that was not done must not write to freed memory.
+    transport.set_status(DeviceStatus::empty());
+    result
+}
+
+/// Waits for random bytes, of which the device decides how many come.
+fn draw<'a, T: Transport>(
+    transport: &mut T,
+    queue: &mut VirtQueue<Machine, QUEUE_SIZE>,
+    pool: &'a mut Pool,
+) -> Result<&'a [u8], Error> {
+    // SAFETY: the device does not have the buffer; only its address is taken.
+    let buffer = unsafe { pool.get(0) };
     // SAFETY: the buffer is not touched until the token is taken back, and
-    // outlives the device's use of it: below the device is reset first.
-    let token = unsafe { queue.add(&[], &mut [bytes]) }?;
+    // outlives the device's use of it: after an error the caller draws no more,
+    // and resets the device before it drops the pool.
+    let token = unsafe { queue.add(&[], &mut [buffer]) }?;
     transport.notify(QUEUE);
     let deadline = arch::now() + PATIENCE;
     while !queue.can_pop() && arch::now() < deadline {
         core::hint::spin_loop();
     }
     // SAFETY: only the address is taken.
-    let bytes = unsafe { pool.get(0) };
+    let buffer = unsafe { pool.get(0) };
     // SAFETY: this is the buffer that was added with this token. If the device
     // returned another one or none, that is an error.
-    let written = unsafe { queue.pop_used(token, &[], &mut [bytes]) };
-    // A device that was not done must not write to freed memory.
-    transport.set_status(DeviceStatus::empty());
-    if written? as usize != size_of::<u64>() {
-        return Err(Error::Faulty);
+    let written = unsafe { queue.pop_used(token, &[], &mut [buffer]) }? as usize;
+    // SAFETY: the device has given the buffer back.
+    let buffer = unsafe { pool.get(0) };
+    match buffer.get(..written) {
+        Some(drawn) if !drawn.is_empty() => Ok(drawn),
+        _ => Err(Error::Faulty),
     }
-    // SAFETY: the device has been reset.
-    let bytes = unsafe { pool.get(0) };
-    let mut number = [0; size_of::<u64>()];
-    number.copy_from_slice(bytes);
-    Ok(u64::from_le_bytes(number))
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::future::poll_fn;
-use core::task::Poll;
+use core::task::{Context, Poll};
 
 use super::listeners::ListenerId;
 use super::options::ListenerOptions;
@@ -50,38 +50,39 @@ impl TcpListener {
     ///
     /// [`Error::OutOfMemory`] if it could not be registered as waiting.
     pub async fn accept(&self) -> Result<TcpStream, Error> {
-        poll_fn(|context| {
-            let attempt = |registered: &mut bool| {
-                self.stack.shared.visit(|state, _| {
-                    let accepted = state.accept(now(), self.id);
-                    *registered = state
-                        .listeners
-                        .get_mut(self.id)
-                        .is_some_and(|listening| listening.is_registered(context.waker()));
-                    accepted
-                })
-            };
-            let mut registered = false;
-            let mut accepted = attempt(&mut registered);
-            if accepted.is_pending() && !registered {
-                let waker = context.waker().clone();
-                // A waker that finds no place is dropped with nothing locked.
-                let unplaced =
-                    self.stack
-                        .shared
-                        .visit(|state, _| match state.listeners.get_mut(self.id) {
-                            Some(listening) => listening.register(waker).err(),
-                            None => Some(waker),
-                        });
-                if unplaced.is_some() {
-                    return Poll::Ready(Err(Error::OutOfMemory));
-                }
-                // One may have come in between.
-                accepted = attempt(&mut registered);
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    pub(super) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<Result<TcpStream, Error>> {
+        let attempt = |registered: &mut bool| {
+            self.stack.shared.visit(|state, _| {
+                let accepted = state.accept(now(), self.id);
+                *registered = state
+                    .listeners
+                    .get_mut(self.id)
+                    .is_some_and(|listening| listening.is_registered(context.waker()));
+                accepted
+            })
+        };
+        let mut registered = false;
+        let mut accepted = attempt(&mut registered);
+        if accepted.is_pending() && !registered {
+            let waker = context.waker().clone();
+            // A waker that finds no place is dropped with nothing locked.
+            let unplaced =
+                self.stack
+                    .shared
+                    .visit(|state, _| match state.listeners.get_mut(self.id) {
+                        Some(listening) => listening.register(waker).err(),
+                        None => Some(waker),
+                    });
+            if unplaced.is_some() {
+                return Poll::Ready(Err(Error::OutOfMemory));
             }
-            accepted.map_ok(|(id, key)| TcpStream::new(self.stack, id, key))
-        })
-        .await
+            // One may have come in between.
+            accepted = attempt(&mut registered);
+        }
+        accepted.map_ok(|(id, key)| TcpStream::new(self.stack, id, key))
     }
 
     /// The port that it listens on.

@@ -15,7 +15,9 @@
 //! | `connection` | a connection's smoltcp socket and its place in life |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
-//! | `listener`, `stream` | those calls, as futures |
+//! | `listener`, `stream`, `halves` | those calls, as futures |
+//! | `incoming` | the connections of a listener as a stream of them |
+//! | `embedded_io`, `embedded_nal` | the same as the traits of other crates |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
 //! | `addresses` | the card's addresses and routes |
@@ -73,10 +75,14 @@ pub mod device;
 mod dhcp;
 mod discovery;
 pub mod dns;
+mod embedded_io;
+mod embedded_nal;
 mod endpoints;
 mod error;
 mod frame;
+mod halves;
 mod icmp;
+mod incoming;
 mod index_list;
 mod ingress;
 mod limits;
@@ -103,6 +109,8 @@ pub use command_line::ConfigError;
 pub use config::{Config, IpConfig, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, Route};
 pub use device::Device;
 pub use error::Error;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf};
+pub use incoming::Incoming;
 pub use listener::TcpListener;
 pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
 pub use ping::{PingOptions, ping};

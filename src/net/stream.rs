@@ -6,6 +6,7 @@ use core::net::SocketAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
+use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 
 use super::frame::Key;
@@ -95,7 +96,7 @@ impl TcpStream {
     /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
     /// [`Error::ConnectionAborted`], after what was received before was read.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.poll_read(context, buffer)).await
+        self.read_shared(buffer).await
     }
 
     /// Writes bytes of `data`; returns how many, at least one unless `data` is
@@ -109,7 +110,7 @@ impl TcpStream {
     /// [`Error::ConnectionReset`], [`Error::TimedOut`] or
     /// [`Error::ConnectionAborted`] once the connection has ended.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.poll_write(context, data)).await
+        self.write_shared(data).await
     }
 
     /// Writes all of `data`.
@@ -120,7 +121,7 @@ impl TcpStream {
     ///
     /// As [`write`](Self::write).
     pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
-        write_all(self, data).await
+        self.write_all_shared(data).await
     }
 
     /// Closes the sending side: the peer reads the end of the stream after what
@@ -182,10 +183,50 @@ impl TcpStream {
         });
     }
 
-    fn shut_down(&self) -> Result<(), Error> {
+    pub(super) fn shut_down(&self) -> Result<(), Error> {
         self.stack
             .shared
             .visit(|state, wakes| state.shutdown(now(), self.id, wakes))
+    }
+
+    /// Reads, for whoever holds the reading side.
+    pub(super) async fn read_shared(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_read(context, buffer)).await
+    }
+
+    /// Writes, for whoever holds the writing side.
+    pub(super) async fn write_shared(&self, data: &[u8]) -> Result<usize, Error> {
+        poll_fn(|context| self.poll_write(context, data)).await
+    }
+
+    pub(super) async fn write_all_shared(&self, mut data: &[u8]) -> Result<(), Error> {
+        while !data.is_empty() {
+            let count = self.write_shared(data).await?;
+            data = &data[count..];
+        }
+        Ok(())
+    }
+
+    /// Whether the next read would return at once.
+    pub(super) fn is_read_ready(&self) -> bool {
+        self.is_ready(|tcp| tcp.can_recv() || !tcp.may_recv())
+    }
+
+    /// Whether the next write would return at once.
+    pub(super) fn is_write_ready(&self) -> bool {
+        self.is_ready(|tcp| tcp.can_send() || !tcp.may_send())
+    }
+
+    /// Asks the socket; where there is none any more, nothing waits.
+    fn is_ready(&self, ask: impl FnOnce(&tcp::Socket<'_>) -> bool) -> bool {
+        self.stack.shared.visit(|state, _| {
+            let connection = state.connection(self.id);
+            connection.is_none_or(|connection| ask(connection.tcp()))
+        })
+    }
+
+    pub(super) fn as_stream(&self) -> &Self {
+        self
     }
 
     fn poll_read(
@@ -250,14 +291,6 @@ impl TcpStream {
     }
 }
 
-async fn write_all(stream: &TcpStream, mut data: &[u8]) -> Result<(), Error> {
-    while !data.is_empty() {
-        let count = poll_fn(|context| stream.poll_write(context, data)).await?;
-        data = &data[count..];
-    }
-    Ok(())
-}
-
 impl Drop for TcpStream {
     fn drop(&mut self) {
         let wakers = self
@@ -290,7 +323,11 @@ impl ReadHalf<'_> {
     ///
     /// As there.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.stream.poll_read(context, buffer)).await
+        self.stream.read_shared(buffer).await
+    }
+
+    pub(super) fn as_stream(&self) -> &TcpStream {
+        self.stream
     }
 }
 
@@ -307,7 +344,7 @@ impl WriteHalf<'_> {
     ///
     /// As there.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, Error> {
-        poll_fn(|context| self.stream.poll_write(context, data)).await
+        self.stream.write_shared(data).await
     }
 
     /// As [`TcpStream::write_all`].
@@ -316,7 +353,7 @@ impl WriteHalf<'_> {
     ///
     /// As there.
     pub async fn write_all(&mut self, data: &[u8]) -> Result<(), Error> {
-        write_all(self.stream, data).await
+        self.stream.write_all_shared(data).await
     }
 
     /// As [`TcpStream::shutdown`].
@@ -326,5 +363,9 @@ impl WriteHalf<'_> {
     /// As there.
     pub async fn shutdown(&mut self) -> Result<(), Error> {
         self.stream.shut_down()
+    }
+
+    pub(super) fn as_stream(&self) -> &TcpStream {
+        self.stream
     }
 }

@@ -1,8 +1,12 @@
 //! Ticks at a fixed rate.
 
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
-use super::sleep::sleep_until;
+use futures_core::Stream;
+
+use super::sleep::{Sleep, sleep_until};
 use crate::arch::{self, Instant};
 
 /// An endless series of ticks, the first of them now, then one every `period`.
@@ -15,6 +19,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval {
         next: arch::now(),
         period,
+        sleep: None,
     }
 }
 
@@ -26,6 +31,8 @@ pub fn interval(period: Duration) -> Interval {
 pub struct Interval {
     next: Instant,
     period: Duration,
+    /// The wait for `next`, while the stream waits.
+    sleep: Option<Sleep>,
 }
 
 impl Interval {
@@ -33,14 +40,31 @@ impl Interval {
     ///
     /// Cancel-safe: a tick that was not returned is the next one still.
     pub async fn tick(&mut self) -> Instant {
-        let due = self.next;
-        sleep_until(due).await;
-        self.next = due + self.period;
-        due
+        sleep_until(self.next).await;
+        self.advance()
     }
 
     /// The time between two ticks.
     pub fn period(&self) -> Duration {
         self.period
+    }
+
+    fn advance(&mut self) -> Instant {
+        self.sleep = None;
+        let due = self.next;
+        self.next = due + self.period;
+        due
+    }
+}
+
+/// [`tick`](Interval::tick) as a stream that never ends; as cancel-safe.
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Instant>> {
+        let next = self.next;
+        let sleep = self.sleep.get_or_insert_with(|| sleep_until(next));
+        ready!(Pin::new(sleep).poll(context));
+        Poll::Ready(Some(self.advance()))
     }
 }

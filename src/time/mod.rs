@@ -8,8 +8,8 @@
 //! the earliest sleep; the interrupt wakes the expiry task, which wakes whoever
 //! is due. Being interrupt-safe, that task runs while the program computes.
 //!
-//! Time comes from the core's monotonic clock alone, so steps of the wall clock
-//! change nothing.
+//! Time comes from the core's monotonic clock alone, so steps of the wall clock,
+//! which [`wall_clock`] reads, change nothing.
 
 #![deny(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod interval;
 mod sleep;
 mod timeout;
 mod timer_queue;
+mod wall_clock;
 
 pub use core::time::Duration;
 
@@ -26,3 +27,4 @@ pub(crate) use expiry::{on_deadline, start};
 pub use interval::{Interval, interval};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, timeout, timeout_at};
+pub use wall_clock::wall_clock;

@@ -1,5 +1,6 @@
 //! The network stack on the host, over a wire in memory, against another host.
 
+mod cancel;
 mod datagrams;
 mod dhcp;
 mod dns;

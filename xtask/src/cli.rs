@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::bench::BenchArgs;
 use crate::cargo::Profile;
 use crate::qemu::{Accel, Forward, Machine, Net, Options};
-use crate::test::Ring;
+use crate::test::{Length, Ring};
 
 /// Build, boot and test firstpoll.
 ///
@@ -40,6 +40,9 @@ pub enum Verb {
     /// tests on the host, loom models, and real boots under QEMU. A ring that
     /// does not build, or that has no test, counts as one failure; the others
     /// still run. The status is 1 on any failure.
+    ///
+    /// Tests that take minutes are marked `#[ignore = "long"]` and run only
+    /// with --long. A test that is ignored for any other reason is a failure.
     Test(TestArgs),
     /// Measure, and write figures.
     ///
@@ -200,9 +203,23 @@ pub struct TestArgs {
     /// Run only this ring; may be given several times
     #[arg(long = "ring", value_enum, value_name = "RING")]
     pub rings: Vec<Ring>,
+    /// Run also the tests that take minutes
+    #[arg(long)]
+    pub long: bool,
     /// Run only tests whose name contains this; models run only if it
     /// contains `model`, as their names do
     pub filter: Option<String>,
+}
+
+impl TestArgs {
+    /// Which tests are run.
+    pub fn length(&self) -> Length {
+        if self.long {
+            Length::Long
+        } else {
+            Length::Usual
+        }
+    }
 }
 
 impl Cli {

@@ -17,6 +17,18 @@ use crate::workspace::{QEMU_TESTS, Workspace};
 /// The library whose integration tests and models are run.
 const LIBRARY: &str = "firstpoll";
 
+/// Why a test may be left out of the usual run: `#[ignore = "long"]`.
+const LONG: &str = "long";
+
+/// Which tests are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// Those that take seconds.
+    Usual,
+    /// Those that take minutes, too.
+    Long,
+}
+
 /// A kind of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Ring {
@@ -57,7 +69,7 @@ pub fn run_rings(args: &TestArgs) -> Result<Report> {
     for &ring in rings.filter(|ring| args.rings.is_empty() || args.rings.contains(ring)) {
         eprintln!("\n--- {ring} tests");
         let start = Instant::now();
-        let outcome = ring.run(&workspace, args.filter.as_deref());
+        let outcome = ring.run(&workspace, args.filter.as_deref(), args.length());
         let outcome = outcome.unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             Outcome::Ran(Tally::FAILURE)
@@ -72,13 +84,13 @@ pub fn run_rings(args: &TestArgs) -> Result<Report> {
 }
 
 impl Ring {
-    fn run(self, workspace: &Workspace, filter: Option<&str>) -> Result<Outcome> {
+    fn run(self, workspace: &Workspace, filter: Option<&str>, length: Length) -> Result<Outcome> {
         let Some(commands) = self.commands(workspace, filter)? else {
             return Ok(Outcome::Nothing);
         };
         let mut tally = Tally::default();
         for cargo in commands {
-            if let Err(error) = count_tests(&cargo, &mut tally) {
+            if let Err(error) = run_tests(&cargo, length, &mut tally) {
                 eprintln!("error: {error:#}");
                 tally += Tally::FAILURE;
                 break;
@@ -140,13 +152,48 @@ impl fmt::Display for Ring {
     }
 }
 
-/// Runs `cargo`, passes its output on and adds its results to `tally`.
+/// Runs the tests of `cargo` and adds their results to `tally`; at
+/// [`Length::Long`] also those that [`LONG`] marks.
 ///
 /// # Errors
 ///
 /// If cargo ends without success and without naming a test that failed: the
-/// tests do not build, or one took the others down.
-fn count_tests(cargo: &Cargo, tally: &mut Tally) -> Result<()> {
+/// tests do not build, or one took the others down. If a long test is listed and
+/// does not run.
+fn run_tests(cargo: &Cargo, length: Length, tally: &mut Tally) -> Result<()> {
+    let ignored = count_tests(cargo, tally)?;
+    let (long, others): (Vec<_>, Vec<_>) = ignored.into_iter().partition(Ignored::is_long);
+    for Ignored { name, reason } in others {
+        // Nobody would notice that it never runs.
+        eprintln!("error: {name} is ignored as {reason:?}; only {LONG:?} may be left out");
+        *tally += Tally::FAILURE;
+    }
+    if length == Length::Usual || long.is_empty() {
+        return Ok(());
+    }
+    let names = long.iter().map(|test| test.name.as_str());
+    let cargo = cargo.clone().program_args(["--ignored", "--exact"]);
+    let mut of_long = Tally::default();
+    let counted = count_tests(&cargo.program_args(names), &mut of_long);
+    tally.ignored = tally.ignored.saturating_sub(long.len() as u32);
+    *tally += of_long;
+    counted?;
+    ensure!(
+        (of_long.passed + of_long.failed) as usize == long.len(),
+        "of {} long tests {} ran",
+        long.len(),
+        of_long.passed + of_long.failed
+    );
+    Ok(())
+}
+
+/// Runs `cargo`, passes its output on and adds its results to `tally`; the
+/// tests that were left out.
+///
+/// # Errors
+///
+/// If cargo ends without success and without naming a test that failed.
+fn count_tests(cargo: &Cargo, tally: &mut Tally) -> Result<Vec<Ignored>> {
     let mut child = cargo
         .command()
         .stdout(Stdio::piped())
@@ -154,12 +201,15 @@ fn count_tests(cargo: &Cargo, tally: &mut Tally) -> Result<()> {
         .context("cannot start cargo")?;
     let output = BufReader::new(child.stdout.take().context("cargo has no stdout")?);
     let failed_before = tally.failed;
+    let mut ignored = Vec::new();
     let mut stdout = std::io::stdout().lock();
     for line in output.split(b'\n') {
         let line = line?;
         stdout.write_all(&line)?;
         stdout.write_all(b"\n")?;
-        if let Some(result) = Tally::parse(&String::from_utf8_lossy(&line)) {
+        let line = String::from_utf8_lossy(&line);
+        ignored.extend(Ignored::parse(&line));
+        if let Some(result) = Tally::parse(&line) {
             *tally += result;
         }
     }
@@ -168,7 +218,36 @@ fn count_tests(cargo: &Cargo, tally: &mut Tally) -> Result<()> {
         status.success() || tally.failed > failed_before,
         "cargo test did not get to its results: {status}"
     );
-    Ok(())
+    Ok(ignored)
+}
+
+/// A test that the harness left out.
+#[derive(Debug, PartialEq, Eq)]
+struct Ignored {
+    name: String,
+    /// What stands in its `#[ignore = "…"]`.
+    reason: String,
+}
+
+impl Ignored {
+    /// Reads `test NAME ... ignored, REASON`.
+    fn parse(line: &str) -> Option<Self> {
+        let (name, reason) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
+        let reason = match reason {
+            "" => "",
+            _ => reason.strip_prefix(", ")?,
+        };
+        // The harness adds how it is to end.
+        let name = name.strip_suffix(" - should panic").unwrap_or(name);
+        Some(Self {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        })
+    }
+
+    fn is_long(&self) -> bool {
+        self.reason == LONG
+    }
 }
 
 /// How many tests ended how.
@@ -293,6 +372,44 @@ mod tests {
             "test result: ok. 1 passed",
         ] {
             assert_eq!(Tally::parse(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn tests_that_are_left_out_are_found() {
+        let ignored = |line| {
+            let found = Ignored::parse(line)?;
+            Some((found.name, found.reason))
+        };
+        let test = |name: &str, reason: &str| Some((name.to_owned(), reason.to_owned()));
+        for (line, wanted) in [
+            ("test a::b ... ignored, long", test("a::b", "long")),
+            ("test a ... ignored", test("a", "")),
+            (
+                "test a ... ignored, not yet, sorry",
+                test("a", "not yet, sorry"),
+            ),
+            ("test a - should panic ... ignored, long", test("a", "long")),
+            (
+                "test src/a.rs - A (line 3) ... ignored",
+                test("src/a.rs - A (line 3)", ""),
+            ),
+            ("test a ... ok", None),
+            ("running 1 test", None),
+        ] {
+            assert_eq!(ignored(line), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_the_mark_makes_a_test_long() {
+        for (line, is_long) in [
+            ("test a ... ignored, long", true),
+            ("test a ... ignored, longer", false),
+            ("test a ... ignored", false),
+        ] {
+            let ignored = Ignored::parse(line).expect("it is ignored");
+            assert_eq!(ignored.is_long(), is_long, "{line}");
         }
     }
 

@@ -4,7 +4,9 @@
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
+use core::time::Duration;
 use std::io::Write;
+use std::time::SystemTime;
 
 use uart_16550::backend::Backend;
 
@@ -89,6 +91,13 @@ pub unsafe fn pci_write(_bus: u8, _device: u8, _function: u8, _offset: u8, _valu
 pub fn random() -> Option<u64> {
     use std::hash::{BuildHasher, RandomState};
     Some(RandomState::new().hash_one(0))
+}
+
+/// The time since the beginning of 1970, as the host has it.
+pub fn wall_clock() -> Option<Duration> {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()
 }
 
 /// A backtrace that is empty: panics on the host print their own.

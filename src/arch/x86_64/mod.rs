@@ -8,17 +8,19 @@
 //! | `bottom_half` | the bottom half on its own stack |
 //! | `apic`, `io_apic`, `pic`, `devices` | the interrupt controllers, devices' lines |
 //! | `clock`, `calibration`, `scale`, `pit` | time |
+//! | `rtc`, `calendar` | the date |
 //! | `timer` | the deadline timer |
 //! | `backtrace`, `exit`, `console`, `pci`, `random`, `cpu` | the rest of the machine |
 //!
-//! [`calibration`], [`scale`], [`memory_map`], [`apic_registers`] and [`exit`]
-//! are pure and tested on the host.
+//! [`calibration`], [`scale`], [`calendar`], [`memory_map`], [`apic_registers`]
+//! and [`exit`] are pure and tested on the host.
 
 mod apic;
 mod apic_registers;
 mod backtrace;
 mod boot;
 mod bottom_half;
+mod calendar;
 mod calibration;
 mod clock;
 mod console;
@@ -36,6 +38,7 @@ mod pci;
 mod pic;
 mod pit;
 mod random;
+mod rtc;
 mod scale;
 mod stacks;
 mod timer;
@@ -58,6 +61,7 @@ pub use memory::{memory, start_memory};
 pub use paging::map_device_memory;
 pub use pci::{pci_read, pci_write};
 pub use random::random;
+pub use rtc::wall_clock;
 pub use timer::{arm_by, deadline, is_armed_by, set_deadline};
 
 /// The number of cores that can use the executor.
