@@ -16,4 +16,5 @@ mod routes;
 mod scale;
 mod tcp;
 mod udp;
+mod udp6;
 mod wire;

@@ -9,20 +9,18 @@ use super::Peer;
 impl Peer {
     /// A UDP socket on `port` of the far host's address, or of all of them.
     pub fn udp(&self, address: Option<Ipv4Address>, port: u16) -> PeerSocket {
+        let addr = address.map(IpAddress::Ipv4);
+        self.udp_at(IpListenEndpoint { addr, port })
+    }
+
+    /// The same at an address of any family.
+    pub fn udp_at(&self, at: IpListenEndpoint) -> PeerSocket {
         let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; 256], vec![0; 1 << 18]);
-        let handle = self.with(|inner| {
-            let mut socket = Socket::new(buffer(), buffer());
-            socket
-                .bind(IpListenEndpoint {
-                    addr: address.map(IpAddress::Ipv4),
-                    port,
-                })
-                .unwrap();
-            inner.sockets.add(socket)
-        });
+        let mut socket = Socket::new(buffer(), buffer());
+        socket.bind(at).unwrap();
         PeerSocket {
             peer: self.clone(),
-            handle,
+            handle: self.with(|inner| inner.sockets.add(socket)),
         }
     }
 }
