@@ -6,6 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use smoltcp::time::Instant;
 
+use super::loopback::Link;
+
 /// A datagram that has come, or that is to be sent. That of an ICMP echo is the
 /// whole message, and its ports are 0.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Datagram {
     pub(super) payload: Vec<u8>,
     /// When it was queued.
     pub(super) at: Instant,
+    /// Through what it came, or goes.
+    pub(super) link: Link,
     /// When it is tried again, if it waits for the address of a neighbour.
     pub(super) retry_at: Option<Instant>,
 }
@@ -107,6 +111,7 @@ mod tests {
             local: None,
             payload: zeroes(len).unwrap(),
             at: Instant::ZERO,
+            link: Link::Card,
             retry_at: None,
         }
     }

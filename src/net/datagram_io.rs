@@ -8,10 +8,10 @@ use smoltcp::time::{Duration, Instant};
 use super::Error;
 use super::carrier::{self, Outcome};
 use super::datagram::{Datagram, zeroes};
-use super::device::Port;
 use super::endpoints::{Endpoint, Protocol};
 use super::frame::Key;
 use super::limits::memory_is_short;
+use super::loopback::{self, Link};
 use super::state::State;
 use super::wakes::Wakes;
 
@@ -31,31 +31,38 @@ const UNREACHABLE_LIMIT: u32 = 100;
 
 impl State {
     /// Processes the UDP datagram of `len` bytes that has arrived.
-    pub(super) fn udp_arrived(&mut self, now: Instant, key: Key, len: usize, wakes: &mut Wakes) {
+    pub(super) fn udp_arrived(
+        &mut self,
+        now: Instant,
+        link: Link,
+        key: Key,
+        len: u16,
+        wakes: &mut Wakes,
+    ) {
+        if link == Link::Card && self.iface.has_ip_addr(key.remote) {
+            // Nobody else may send from there.
+            self.stats.martians += 1;
+            return;
+        }
         let remote = SocketAddr::new(key.remote, key.remote_port);
         let Some(index) = self.endpoints.find(Protocol::Udp, key.local_port) else {
-            return self.unclaimed_datagram(now, key.local);
+            return self.unclaimed_datagram(now, link, key.local);
         };
         let Some(endpoint) = self.endpoints.get_mut(index) else {
             return;
         };
         if !endpoint.accepts(remote, key.local) {
-            return self.unclaimed_datagram(now, key.local);
+            return self.unclaimed_datagram(now, link, key.local);
         }
-        let Some(mut payload) = room_for(endpoint, len) else {
+        let Some(mut payload) = room_for(endpoint, len.into()) else {
             self.stats.datagrams_dropped += 1;
             return;
         };
-        let mut port = Port::new(&mut *self.nic);
-        let taken = carrier::receive_udp(
-            now,
-            &mut self.iface,
-            &mut port,
-            key.local_port,
-            &mut payload,
-        );
+        let (iface, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        let taken = carrier::receive_udp(now, iface, &mut port, key.local_port, &mut payload);
         let sent = port.sent;
-        self.account(sent);
+        self.account_at(link, sent);
         let Some((remote, local)) = taken else {
             return self.count_untaken(key.local);
         };
@@ -66,6 +73,7 @@ impl State {
                 local,
                 payload,
                 at: now,
+                link,
                 retry_at: None,
             },
             wakes,
@@ -76,12 +84,11 @@ impl State {
     pub(super) fn echo_reply_arrived(
         &mut self,
         now: Instant,
-        ends: (IpAddr, IpAddr),
-        ident: u16,
-        len: usize,
+        link: Link,
+        (remote, local): (IpAddr, IpAddr),
+        (ident, len): (u16, usize),
         wakes: &mut Wakes,
     ) {
-        let (remote, local) = ends;
         let remote = SocketAddr::new(remote, 0);
         let found = self.endpoints.find(Protocol::Echo, ident);
         let Some((index, endpoint)) =
@@ -98,10 +105,11 @@ impl State {
             self.stats.datagrams_dropped += 1;
             return;
         };
-        let mut port = Port::new(&mut *self.nic);
-        let taken = carrier::receive_echo(now, &mut self.iface, &mut port, ident, &mut payload);
+        let (iface, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        let taken = carrier::receive_echo(now, iface, &mut port, ident, &mut payload);
         let sent = port.sent;
-        self.account(sent);
+        self.account_at(link, sent);
         if taken.is_none() {
             return self.count_untaken(local);
         }
@@ -110,6 +118,7 @@ impl State {
             local: Some(local),
             payload,
             at: now,
+            link,
             retry_at: None,
         };
         self.deliver(index, datagram, wakes);
@@ -141,7 +150,7 @@ impl State {
 
     /// Counts a datagram that smoltcp did not hand out.
     fn count_untaken(&mut self, local: IpAddr) {
-        if self.iface.has_ip_addr(local) {
+        if self.is_here(local) {
             self.stats.malformed += 1;
         } else {
             self.stats.unsupported += 1;
@@ -151,16 +160,16 @@ impl State {
     /// A datagram for no endpoint: smoltcp answers that the port is unreachable,
     /// unless all hosts heard it (RFC 1122 §3.2.2), but a flood shall not make a
     /// flood.
-    fn unclaimed_datagram(&mut self, now: Instant, local: IpAddr) {
+    fn unclaimed_datagram(&mut self, now: Instant, link: Link, local: IpAddr) {
         self.stats.datagrams_unclaimed += 1;
-        if !self.iface.has_ip_addr(local) {
+        if !self.is_here(local) {
             return;
         }
         if !self.unreachables.admits(now, UNREACHABLE_LIMIT) {
             self.stats.unreachables_limited += 1;
             return;
         }
-        let sent = self.offer(now).frames;
+        let sent = self.offer(now, link).frames;
         self.unreachables.spend(sent);
     }
 
@@ -188,12 +197,16 @@ impl State {
         let Some(endpoint) = self.endpoints.get_mut(index) else {
             return;
         };
-        let mut port = Port::new(&mut *self.nic);
-        let (mut place, mut tries, mut unfinished) = (0, 0, false);
+        let (mut place, mut tries, mut unfinished, mut stalled) = (0, 0, false, false);
         let mut next_try: Option<Instant> = None;
         // Whose address is not known, and whether smoltcp has asked for it.
         let mut unresolved = [None; EGRESS_BURST];
         while let Some(datagram) = endpoint.send.get_mut(place) {
+            let link = datagram.link;
+            if stalled && link == Link::Card {
+                place += 1;
+                continue;
+            }
             if let Some(at) = datagram.retry_at.filter(|&at| at > now) {
                 next_try = Some(next_try.map_or(at, |earlier| earlier.min(at)));
                 place += 1;
@@ -210,26 +223,33 @@ impl State {
                 false => endpoint.hop_limit,
             };
             let payload = &mut datagram.payload[..];
+            let (iface, mut port) =
+                loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
             let outcome = match endpoint.protocol {
                 Protocol::Udp => {
                     let from = (datagram.local, endpoint.number);
-                    let iface = &mut self.iface;
                     carrier::send_udp(now, iface, &mut port, from, remote, hop_limit, payload)
                 }
                 Protocol::Echo => {
                     let (ident, to) = (endpoint.number, remote.ip());
-                    let iface = &mut self.iface;
                     carrier::send_echo(now, iface, &mut port, ident, to, hop_limit, payload)
                 }
             };
+            match link {
+                Link::Card => self.stats.frames_sent += port.sent.frames,
+                Link::Loopback => self.stats.loopback_packets += port.sent.frames,
+            }
             match outcome {
                 Outcome::Sent => {
                     self.stats.datagrams_sent += 1;
                     endpoint.send.remove(place);
                 }
+                Outcome::Full if link == Link::Card => {
+                    stalled = true;
+                    self.blocked = true;
+                }
                 Outcome::Full => {
                     unfinished = true;
-                    self.blocked = true;
                     break;
                 }
                 Outcome::Unresolved { asked } if now < datagram.at + PATIENCE => {
@@ -243,8 +263,6 @@ impl State {
                 }
             }
         }
-        let sent = port.sent;
-        self.account(sent);
         for (neighbour, asked) in unresolved.into_iter().flatten() {
             match asked {
                 true => self.note_asked(now, neighbour),
@@ -259,6 +277,8 @@ impl State {
         }
         if unfinished {
             self.endpoints.dirty.push(index);
+        } else if stalled {
+            self.endpoints.stalled.push(index);
         }
         self.wake_endpoint(index, wakes);
     }

@@ -9,6 +9,7 @@ use smoltcp::time::Instant;
 use super::Error;
 use super::datagram::{Datagram, zeroes};
 use super::endpoints::{Endpoint, EndpointId, Protocol};
+use super::loopback::{self, Link};
 use super::state::State;
 use super::wakes::Wakes;
 
@@ -38,7 +39,7 @@ impl State {
         number: u16,
     ) -> Result<EndpointId, Error> {
         let address = endpoint.address;
-        if !address.is_unspecified() && !self.iface.has_ip_addr(address) {
+        if !address.is_unspecified() && !self.is_here(address) {
             return Err(Error::AddrNotAvailable);
         }
         self.endpoints.insert(endpoint, number, &mut self.random)
@@ -89,12 +90,13 @@ impl State {
             return Err(failure);
         }
         let remote = to.or(endpoint.peer).ok_or(Error::NotConnected)?;
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
         let (protocol, broadcast) = (endpoint.protocol, endpoint.broadcast);
         let bound = Some(endpoint.address).filter(|address| !address.is_unspecified());
         let local = from.or(bound);
-        let best = self.check_ends(protocol, local, remote, broadcast)?;
+        let (link, best) = self.check_ends(protocol, local, remote, broadcast)?;
         let local = local.or(Some(best));
-        if data.len() > self.longest_datagram(protocol, remote.ip()) {
+        if data.len() > self.longest_datagram(protocol, link, remote.ip()) {
             return Err(Error::MessageTooLong);
         }
         let endpoint = self.endpoints.get_mut(index).ok_or(Error::NotConnected)?;
@@ -111,20 +113,21 @@ impl State {
             local,
             payload,
             at: now,
+            link,
             retry_at: None,
         });
         Ok(true)
     }
 
-    /// Whether a datagram may go from `local` to `remote`; the address that it
-    /// best comes from.
+    /// Whether a datagram may go from `local` to `remote`; through what it goes, and
+    /// the address that it best comes from.
     fn check_ends(
         &self,
         protocol: Protocol,
         local: Option<IpAddr>,
         remote: SocketAddr,
         broadcast: bool,
-    ) -> Result<IpAddr, Error> {
+    ) -> Result<(Link, IpAddr), Error> {
         let to = remote.ip();
         let has_port = remote.port() != 0 || protocol == Protocol::Echo;
         if to.is_unspecified() || !has_port {
@@ -134,20 +137,29 @@ impl State {
             if local.is_ipv4() != to.is_ipv4() {
                 return Err(Error::InvalidInput);
             }
-            if !self.iface.has_ip_addr(local) {
+            if !self.is_here(local) {
                 return Err(Error::AddrNotAvailable);
             }
         }
-        match to {
+        let (link, best) = match to {
             IpAddr::V4(to) if to.is_broadcast() || self.addresses.is_broadcast(to) => {
                 if !broadcast {
                     return Err(Error::InvalidInput);
                 }
-                self.group_source(to.into())
+                (Link::Card, self.group_source(to.into())?)
             }
-            to if to.is_multicast() => self.group_source(to),
-            to => self.source_for(to),
+            to if to.is_multicast() => (Link::Card, self.group_source(to)?),
+            to => self.source_for(to)?,
+        };
+        if link == Link::Card && local.is_some_and(|local| local.is_loopback()) {
+            return Err(Error::NetworkUnreachable);
         }
+        Ok((link, best))
+    }
+
+    /// Whether `address` is one of the guest's own.
+    pub(super) fn is_here(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.iface.has_ip_addr(address)
     }
 
     /// The address that what goes to many hosts comes from: of the link alone if it
@@ -170,12 +182,16 @@ impl State {
     }
 
     /// How many bytes a datagram to `to` can have without fragments.
-    fn longest_datagram(&self, protocol: Protocol, to: IpAddr) -> usize {
+    fn longest_datagram(&self, protocol: Protocol, link: Link, to: IpAddr) -> usize {
         let headers = match to {
             IpAddr::V4(_) => UDP_IPV4_BYTES,
             IpAddr::V6(_) => UDP_IPV6_BYTES,
         };
-        let longest = self.nic.mtu().saturating_sub(headers);
+        let mtu = match link {
+            Link::Card => self.nic.mtu(),
+            Link::Loopback => loopback::MTU,
+        };
+        let longest = mtu.saturating_sub(headers);
         match protocol {
             Protocol::Udp => longest,
             // The header of an echo, as long as UDP's, is part of the message.

@@ -113,6 +113,8 @@ pub(super) struct Endpoints {
     len: usize,
     /// Those that may have something to send now.
     pub(super) dirty: IndexList,
+    /// Those that wait for room in the card's send queue.
+    pub(super) stalled: IndexList,
     /// Those with datagrams that wait for a neighbour's address.
     pub(super) waiting: IndexList,
     /// When to try again for them.
@@ -127,6 +129,7 @@ impl Endpoints {
             index: HashTable::new(),
             len: 0,
             dirty: IndexList::new(),
+            stalled: IndexList::new(),
             waiting: IndexList::new(),
             deadlines: Deadlines::new(),
         }
@@ -203,6 +206,7 @@ impl Endpoints {
         }
         let count = self.slots.len() + 1;
         self.dirty.grow(count).ok()?;
+        self.stalled.grow(count).ok()?;
         self.waiting.grow(count).ok()?;
         self.deadlines.grow(count).ok()?;
         self.slots.try_reserve(1).ok()?;
@@ -218,6 +222,7 @@ impl Endpoints {
     pub(super) fn remove(&mut self, id: EndpointId) -> Option<Endpoint> {
         let index = self.index(id)?;
         self.dirty.remove(index);
+        self.stalled.remove(index);
         self.waiting.remove(index);
         self.deadlines.set(index, None);
         let hash = hash_at(&self.slots, index);
@@ -259,6 +264,17 @@ impl Endpoints {
                     datagram.retry_at = None;
                 }
             }
+            self.dirty.push(index);
+        }
+    }
+
+    /// Marks those dirty that waited for room in the card's send queue, at most
+    /// `limit`.
+    pub(super) fn mark_stalled_dirty(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Some(index) = self.stalled.pop() else {
+                break;
+            };
             self.dirty.push(index);
         }
     }

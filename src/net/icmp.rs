@@ -4,9 +4,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet,
-    Icmpv6DstUnreachable, Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet,
-    Ipv6Packet,
+    EthernetFrame, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv6DstUnreachable,
+    Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet,
 };
 
 /// An IPv4 header without options.
@@ -37,16 +36,18 @@ pub(super) enum Message {
 
 /// Looks at the ICMP message in `frame`, whose headers have been looked at.
 pub(super) fn look(frame: &[u8]) -> Message {
-    parse(frame).unwrap_or(Message::Other)
+    let packet = EthernetFrame::new_checked(frame).map(|frame| frame.payload());
+    packet.map_or(Message::Other, look_own)
 }
 
-fn parse(frame: &[u8]) -> Result<Message, smoltcp::wire::Error> {
-    let ethernet = EthernetFrame::new_checked(frame)?;
-    match ethernet.ethertype() {
-        EthernetProtocol::Ipv4 => parse_ipv4(&Ipv4Packet::new_checked(ethernet.payload())?),
-        EthernetProtocol::Ipv6 => parse_ipv6(&Ipv6Packet::new_checked(ethernet.payload())?),
-        _ => Ok(Message::Other),
-    }
+/// The same in a packet that the guest has sent to itself.
+pub(super) fn look_own(packet: &[u8]) -> Message {
+    let message = match packet.first().map(|byte| byte >> 4) {
+        Some(4) => Ipv4Packet::new_checked(packet).and_then(|packet| parse_ipv4(&packet)),
+        Some(6) => Ipv6Packet::new_checked(packet).and_then(|packet| parse_ipv6(&packet)),
+        _ => Err(smoltcp::wire::Error),
+    };
+    message.unwrap_or(Message::Other)
 }
 
 fn parse_ipv4(packet: &Ipv4Packet<&[u8]>) -> Result<Message, smoltcp::wire::Error> {

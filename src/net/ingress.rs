@@ -10,9 +10,10 @@ use smoltcp::wire::IpListenEndpoint;
 
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify, is_intact};
+use super::frame::{Frame, Key, Kind, Reason, classify, classify_own, is_intact};
 use super::icmp::{self, Message};
 use super::listeners::ListenerId;
+use super::loopback::{self, Link};
 use super::rate::Rate;
 use super::state::State;
 use super::wakes::Wakes;
@@ -60,9 +61,9 @@ impl State {
         let class = classify(frame);
         self.stats.frames_received += 1;
         match class {
-            Frame::Tcp(key, kind) => self.segment(now, key, kind, wakes),
+            Frame::Tcp(key, kind) => self.segment(now, Link::Card, key, kind, wakes),
             Frame::Neighbour => {
-                self.offer(now);
+                self.offer(now, Link::Card);
                 self.table.mark_waiting_dirty();
                 self.endpoints.mark_waiting_dirty();
                 if let Some(dhcp) = &mut self.dhcp {
@@ -71,30 +72,72 @@ impl State {
                 self.replay(now);
             }
             Frame::Membership => {
-                self.offer(now);
+                self.offer(now, Link::Card);
                 self.expect_reports(now);
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
-            Frame::Icmp => self.icmp_arrived(now, wakes),
-            Frame::Udp(key, len) => self.udp_arrived(now, key, len, wakes),
+            Frame::Icmp => {
+                let message = icmp::look(frame);
+                self.icmp_arrived(now, Link::Card, message, wakes);
+            }
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Card, key, len, wakes),
             Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
-            Frame::Dropped(Reason::Malformed) => self.stats.malformed += 1,
-            Frame::Dropped(Reason::Fragment) => self.stats.fragments += 1,
-            Frame::Dropped(Reason::Martian) => self.stats.martians += 1,
-            Frame::Dropped(Reason::Unsupported) => self.stats.unsupported += 1,
+            Frame::Dropped(reason) => self.drop_frame(reason),
         }
         self.nic.split().0.release();
         true
     }
 
-    /// Shows the frame to smoltcp for no socket in particular.
-    pub(super) fn offer(&mut self, now: Instant) -> Sent {
-        let mut port = Port::new(&mut *self.nic);
-        self.iface
-            .poll_ingress_single(now, &mut port, &mut self.nobody);
+    /// Processes one packet that the guest has sent to itself, if there is one.
+    pub(super) fn receive_own(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
+        let Some(packet) = self.loopback.front() else {
+            return false;
+        };
+        match classify_own(packet) {
+            Frame::Tcp(key, kind) => self.segment(now, Link::Loopback, key, kind, wakes),
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Loopback, key, len, wakes),
+            Frame::Echo { .. } => {
+                self.offer(now, Link::Loopback);
+            }
+            Frame::Icmp => {
+                let message = icmp::look_own(packet);
+                self.icmp_arrived(now, Link::Loopback, message, wakes);
+            }
+            Frame::Dropped(reason) => self.drop_frame(reason),
+            // There are no neighbours and no routers.
+            Frame::Neighbour | Frame::Router | Frame::Membership | Frame::Dhcp => {
+                self.drop_frame(Reason::Unsupported);
+            }
+        }
+        self.loopback.release();
+        true
+    }
+
+    fn drop_frame(&mut self, reason: Reason) {
+        match reason {
+            Reason::Malformed => self.stats.malformed += 1,
+            Reason::Fragment => self.stats.fragments += 1,
+            Reason::Martian => self.stats.martians += 1,
+            Reason::Unsupported => self.stats.unsupported += 1,
+        }
+    }
+
+    /// Shows what has arrived to smoltcp for no socket in particular.
+    pub(super) fn offer(&mut self, now: Instant, link: Link) -> Sent {
+        let (iface, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        iface.poll_ingress_single(now, &mut port, &mut self.nobody);
         let sent = port.sent;
-        self.account(sent)
+        self.account_at(link, sent)
+    }
+
+    pub(super) fn account_at(&mut self, link: Link, sent: Sent) -> Sent {
+        match link {
+            Link::Card => return self.account(sent),
+            Link::Loopback => self.stats.loopback_packets += sent.frames,
+        }
+        sent
     }
 
     pub(super) fn account(&mut self, sent: Sent) -> Sent {
@@ -104,7 +147,7 @@ impl State {
     }
 
     /// Processes a TCP segment.
-    fn segment(&mut self, now: Instant, key: Key, kind: Kind, wakes: &mut Wakes) {
+    fn segment(&mut self, now: Instant, link: Link, key: Key, kind: Kind, wakes: &mut Wakes) {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
@@ -114,28 +157,40 @@ impl State {
             self.discard(index);
             found = None;
         }
-        if found.is_none() && !self.iface.has_ip_addr(key.local) {
-            // Another host's, or a broadcast, which nobody may answer.
-            self.stats.unsupported += 1;
-            return;
+        if found.is_none() && link == Link::Card {
+            if !self.iface.has_ip_addr(key.local) {
+                // Another host's, or a broadcast, which nobody may answer.
+                self.stats.unsupported += 1;
+                return;
+            }
+            if self.iface.has_ip_addr(key.remote) {
+                // Nobody else may send from there.
+                self.stats.martians += 1;
+                return;
+            }
         }
         let index = match found {
             Some(index) => index,
-            None if kind == Kind::Other => return self.unclaimed(now),
-            None => match self.admit(now, key) {
+            None if kind == Kind::Other => return self.unclaimed(now, link),
+            None => match self.admit(now, link, key) {
                 Admission::Made(index) => index,
                 Admission::Refused => return,
-                Admission::Nobody => return self.unclaimed(now),
+                Admission::Nobody => return self.unclaimed(now, link),
             },
         };
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let mut port = Port::new(&mut *self.nic);
-        self.iface
-            .poll_ingress_single(now, &mut port, &mut connection.set);
+        if connection.link != link {
+            // Somebody on the wire feigns to be the guest itself.
+            self.stats.martians += 1;
+            return;
+        }
+        let (iface, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        iface.poll_ingress_single(now, &mut port, &mut connection.set);
         let sent = port.sent;
-        self.account(sent);
+        self.account_at(link, sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }
 
@@ -147,7 +202,7 @@ impl State {
 
     /// A segment for no connection: smoltcp answers with a reset, but a flood
     /// shall not make a flood.
-    fn unclaimed(&mut self, now: Instant) {
+    fn unclaimed(&mut self, now: Instant, link: Link) {
         let scratch = &mut self.ingress;
         if scratch
             .period_began
@@ -160,12 +215,12 @@ impl State {
             self.stats.resets_limited += 1;
             return;
         }
-        let sent = self.offer(now).frames;
+        let sent = self.offer(now, link).frames;
         self.ingress.resets += sent as u32;
     }
 
     /// Makes a connection for a segment that opens one.
-    fn admit(&mut self, now: Instant, key: Key) -> Admission {
+    fn admit(&mut self, now: Instant, link: Link, key: Key) -> Admission {
         let Some(listener) = self.listeners.on_port(key.local_port) else {
             return Admission::Nobody;
         };
@@ -180,9 +235,9 @@ impl State {
             self.stats.out_of_memory += 1;
             return Admission::Refused;
         }
-        let mut made = self.make_half_open(now, key, listener);
+        let mut made = self.make_half_open(now, link, key, listener);
         if made.is_none() && (self.reclaim() || self.evict_half_open()) {
-            made = self.make_half_open(now, key, listener);
+            made = self.make_half_open(now, link, key, listener);
         }
         match made {
             Some(index) => Admission::Made(index),
@@ -193,11 +248,18 @@ impl State {
         }
     }
 
-    fn make_half_open(&mut self, now: Instant, key: Key, listener: ListenerId) -> Option<u32> {
+    fn make_half_open(
+        &mut self,
+        now: Instant,
+        link: Link,
+        key: Key,
+        listener: ListenerId,
+    ) -> Option<u32> {
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
         let mut connection =
             Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
+        connection.link = link;
         let endpoint = IpListenEndpoint {
             addr: Some(key.local.into()),
             port: key.local_port,
@@ -214,7 +276,7 @@ impl State {
             self.stats.echoes_limited += 1;
             return;
         }
-        let sent = self.offer(now);
+        let sent = self.offer(now, Link::Card);
         self.ingress.echoes.spend(sent.frames);
         if sent.discovery > 0 {
             self.note_asked(now, from);
@@ -230,23 +292,20 @@ impl State {
     }
 
     /// Processes an ICMP message that is no echo request.
-    fn icmp_arrived(&mut self, now: Instant, wakes: &mut Wakes) {
-        let Some(frame) = self.nic.split().0.front() else {
-            return;
-        };
-        match icmp::look(frame) {
+    fn icmp_arrived(&mut self, now: Instant, link: Link, message: Message, wakes: &mut Wakes) {
+        match message {
             Message::EchoReply {
                 remote,
                 local,
                 ident,
                 len,
-            } => self.echo_reply_arrived(now, (remote, local), ident, len, wakes),
+            } => self.echo_reply_arrived(now, link, (remote, local), (ident, len), wakes),
             Message::PortUnreachable { local, remote } => {
-                if self.iface.has_ip_addr(local.ip()) {
+                if self.is_here(local.ip()) {
                     self.port_unreachable(local.port(), remote, wakes);
                 }
             }
-            Message::Other => self.stats.unsupported += 1,
+            Message::Other => self.drop_frame(Reason::Unsupported),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the program does with listeners and connections, each a short visit
 //! under the stack's lock.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::{Poll, Waker};
 
 use smoltcp::socket::tcp;
@@ -12,6 +12,7 @@ use super::Error;
 use super::connection::{Connection, Phase};
 use super::frame::{Key, is_host, is_host_v6};
 use super::listeners::ListenerId;
+use super::loopback::{self, Link};
 use super::options::{ListenerOptions, StreamOptions, TcpOptions};
 use super::state::State;
 use super::table::SocketId;
@@ -19,6 +20,9 @@ use super::wakes::Wakes;
 
 /// The first of the ports for outgoing connections (RFC 6335 §6).
 const FIRST_EPHEMERAL: u16 = 49_152;
+/// All hosts of 127.0.0.0/8, of which there is one.
+const LOOPBACK_BROADCAST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 255));
+
 const EPHEMERAL_PORTS: u16 = u16::MAX - FIRST_EPHEMERAL + 1;
 
 impl State {
@@ -83,9 +87,11 @@ impl State {
         options: &TcpOptions,
         wakes: &mut Wakes,
     ) -> Result<(SocketId, Key), Error> {
-        let key = self.choose_key(remote)?;
-        let index = match self.make_outgoing(now, key, options) {
-            Err(Error::OutOfMemory) if self.reclaim() => self.make_outgoing(now, key, options),
+        let (link, key) = self.choose_key(remote)?;
+        let index = match self.make_outgoing(now, link, key, options) {
+            Err(Error::OutOfMemory) if self.reclaim() => {
+                self.make_outgoing(now, link, key, options)
+            }
             made => made,
         }
         .inspect_err(|_| self.stats.out_of_memory += 1)?;
@@ -98,6 +104,7 @@ impl State {
     fn make_outgoing(
         &mut self,
         now: Instant,
+        link: Link,
         key: Key,
         options: &TcpOptions,
     ) -> Result<u32, Error> {
@@ -109,11 +116,13 @@ impl State {
             options.stream,
         )
         .map_err(|_| Error::OutOfMemory)?;
+        connection.link = link;
+        let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
         let endpoint = |address: IpAddr, port| IpEndpoint::new(address.into(), port);
         connection
             .tcp_mut()
             .connect(
-                self.iface.context(),
+                iface.context(),
                 endpoint(key.remote, key.remote_port),
                 endpoint(key.local, key.local_port),
             )
@@ -124,12 +133,12 @@ impl State {
 
     /// The ends of a connection to `remote`: from the interface's address, and
     /// a port that has no connection to the same place and no listener.
-    fn choose_key(&mut self, remote: SocketAddr) -> Result<Key, Error> {
+    fn choose_key(&mut self, remote: SocketAddr) -> Result<(Link, Key), Error> {
         let (remote, remote_port) = (remote.ip().to_canonical(), remote.port());
         if remote_port == 0 {
             return Err(Error::InvalidInput);
         }
-        let local = self.source_for(remote)?;
+        let (link, local) = self.source_for(remote)?;
         for _ in 0..EPHEMERAL_PORTS {
             let local_port = FIRST_EPHEMERAL + self.next_port % EPHEMERAL_PORTS;
             self.next_port = self.next_port.wrapping_add(1);
@@ -139,15 +148,25 @@ impl State {
                 local_port,
                 remote_port,
             };
-            if self.table.find(key).is_none() && self.listeners.on_port(local_port).is_none() {
-                return Ok(key);
+            // Nor may both ends be the same.
+            if self.table.find(key).is_none()
+                && self.listeners.on_port(local_port).is_none()
+                && (link == Link::Card || local_port != remote_port)
+            {
+                return Ok((link, key));
             }
         }
         Err(Error::AddrNotAvailable)
     }
 
-    /// The address from which the host `remote` is reached.
-    pub(super) fn source_for(&self, remote: IpAddr) -> Result<IpAddr, Error> {
+    /// Through what the host `remote` is reached, and from which address.
+    pub(super) fn source_for(&self, remote: IpAddr) -> Result<(Link, IpAddr), Error> {
+        if remote == LOOPBACK_BROADCAST {
+            return Err(Error::InvalidInput);
+        }
+        if remote.is_loopback() || self.addresses.is_own(remote) {
+            return Ok((Link::Loopback, remote));
+        }
         let is_unicast = match remote {
             IpAddr::V4(remote) => is_host(remote) && !self.addresses.is_broadcast(remote),
             IpAddr::V6(remote) => is_host_v6(remote),
@@ -155,12 +174,8 @@ impl State {
         if !is_unicast {
             return Err(Error::InvalidInput);
         }
-        // There is no loopback.
-        if self.addresses.is_own(remote) {
-            return Err(Error::NetworkUnreachable);
-        }
         let path = self.addresses.path_to(remote);
-        Ok(path.ok_or(Error::NetworkUnreachable)?.source)
+        Ok((Link::Card, path.ok_or(Error::NetworkUnreachable)?.source))
     }
 
     /// Whether a connection that was begun is established.

@@ -63,6 +63,7 @@ impl Default for PingOptions {
 /// - [`Error::AddrNotAvailable`] if 65,536 others are under way,
 /// - [`Error::OutOfMemory`].
 pub async fn ping(stack: Stack, host: IpAddr, options: PingOptions) -> Result<Duration, Error> {
+    let host = host.to_canonical();
     if host.is_unspecified() || host.is_multicast() || options.hop_limit == 0 {
         return Err(Error::InvalidInput);
     }

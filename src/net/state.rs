@@ -19,6 +19,7 @@ use super::dns::Dns;
 use super::endpoints::Endpoints;
 use super::ingress;
 use super::listeners::{ListenerId, Listeners};
+use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
 use super::random::Random;
 use super::rate::Rate;
@@ -44,6 +45,7 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) struct State {
     pub(super) nic: Box<dyn Nic>,
     pub(super) iface: Interface,
+    pub(super) loopback: Loopback,
     pub(super) table: Table,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
@@ -95,6 +97,7 @@ impl State {
         let mut state = Self {
             nic,
             iface,
+            loopback: Loopback::new(now, draw()),
             table: Table::new([draw(), draw()]),
             listeners: Listeners::default(),
             endpoints: Endpoints::new(),
@@ -131,21 +134,35 @@ impl State {
             }
             frames += 1;
         }
+        for _ in 0..STEP {
+            if !wakes.has_room() || !self.receive_own(now, wakes) {
+                break;
+            }
+        }
+        if !self.blocked {
+            self.table.mark_stalled_dirty(STEP);
+            self.endpoints.mark_stalled_dirty(STEP);
+        }
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
-            if self.blocked || !wakes.has_room() {
+            if !wakes.has_room() {
                 break;
             }
             if let Some(index) = self.table.dirty.pop() {
-                self.egress(now, index, wakes);
+                let link = self.table.get(index).map(|connection| connection.link);
+                if self.blocked && link == Some(Link::Card) {
+                    self.table.stalled.push(index);
+                } else {
+                    self.egress(now, index, wakes);
+                }
             }
         }
         self.endpoints.mark_due_dirty(now, STEP);
         for _ in 0..self.endpoints.dirty.len().min(STEP) {
-            if self.blocked || !wakes.has_room() {
+            if !wakes.has_room() {
                 break;
             }
             if let Some(index) = self.endpoints.dirty.pop() {
@@ -156,8 +173,9 @@ impl State {
         self.blocked_is_known = self.blocked;
         let deadlines = [&self.table.deadlines, &self.endpoints.deadlines];
         let due = deadlines.map(|deadlines| deadlines.earliest().is_some_and(|at| at <= now));
-        let unsent = !self.table.dirty.is_empty() || !self.endpoints.dirty.is_empty();
-        !self.blocked && (frames == STEP || due != [false; 2] || unsent)
+        let stalled = !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty();
+        let card = frames == STEP || stalled;
+        due != [false; 2] || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
@@ -177,10 +195,18 @@ impl State {
             .min()
     }
 
+    /// Whether something can be sent, or is on its way to the guest itself.
+    fn has_unsent(&self) -> bool {
+        !self.table.dirty.is_empty()
+            || !self.endpoints.dirty.is_empty()
+            || self.loopback.is_waiting()
+    }
+
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.dirty.is_empty() || !self.endpoints.dirty.is_empty();
-        (unsent && !self.blocked_is_known)
+        let stalled = !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty();
+        self.has_unsent()
+            || (stalled && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -194,19 +220,26 @@ impl State {
         if connection.is_paused() {
             return;
         }
+        let link = connection.link;
         let given_up = connection.orphan_until.is_some_and(|end| end <= now);
         if given_up {
             connection.tcp_mut().abort();
         }
         let mut all = Sent::default();
+        let mut exhausted = false;
         // smoltcp ends a connection whose address is gone, but does not ask to.
-        let lost = !self.iface.has_ip_addr(connection.key.local);
-        let wanted = lost || is_due(&mut self.iface, now, connection);
+        let lost = !connection.has_address;
+        if lost && link == Link::Loopback {
+            connection.tcp_mut().abort();
+        }
+        let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
+        let wanted = lost || is_due(iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
-                let mut port = Port::new(&mut *self.nic);
-                let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
-                self.blocked |= port.exhausted;
+                let (iface, mut port) =
+                    loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+                let result = iface.poll_egress(now, &mut port, &mut connection.set);
+                exhausted |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.aside += port.sent.aside;
                 all.discovery += port.sent.discovery;
@@ -215,24 +248,33 @@ impl State {
                 }
             }
         }
-        self.stats.frames_sent += all.frames;
+        match link {
+            Link::Card => {
+                self.stats.frames_sent += all.frames;
+                self.blocked |= exhausted;
+            }
+            Link::Loopback => self.stats.loopback_packets += all.frames,
+        }
         if all.frames > all.aside {
             self.table.waiting.remove(index);
         }
-        let stuck = wanted && all.frames == all.aside && !self.blocked;
+        let stuck = wanted && all.frames == all.aside && !exhausted;
         self.settle(now, index, Cause::Egress, wakes);
         let Some(connection) = self.table.get(index) else {
             return;
         };
+        let remote = connection.key.remote;
         let closed = connection.tcp().state() == tcp::State::Closed;
         if given_up || (stuck && closed && !connection.phase.is_owned()) {
             // Its reset has left, or will never find the way.
             return self.discard(index);
         }
-        if stuck {
+        if exhausted && link == Link::Card && self.table.dirty.remove(index) {
+            self.table.stalled.push(index);
+        }
+        if stuck && link == Link::Card {
             // It waits for a neighbour's address. Should it still say that it
             // wants to send now, then not in a loop.
-            let remote = connection.key.remote;
             self.table.waiting.push(index);
             if all.discovery > 0 {
                 self.note_asked(now, remote);
@@ -284,8 +326,7 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let has_address = self.iface.has_ip_addr(connection.key.local);
-        connection.note_end(cause, has_address);
+        connection.note_end(cause);
         if cause == Cause::Ingress {
             connection.restart_silence(now);
         }
@@ -323,7 +364,8 @@ impl State {
         let at = if connection.is_paused() {
             None
         } else {
-            let socket = self.iface.poll_at(now, &connection.set);
+            let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
+            let socket = iface.poll_at(now, &connection.set);
             socket.into_iter().chain(connection.orphan_until).min()
         };
         if at.is_some_and(|at| at <= now) {
@@ -377,6 +419,7 @@ impl State {
             datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
             time_wait: self.table.time_wait.len(),
+            loopback_lost: self.loopback.lost(),
             ..self.stats
         }
     }

@@ -31,6 +31,10 @@ pub struct Stats {
     /// Connections whose stream was dropped and whose peer would not let go, which
     /// gave way to newer ones.
     pub orphans_evicted: u64,
+    /// Packets that the guest has sent to itself.
+    pub loopback_packets: u64,
+    /// Those of them lost for want of memory.
+    pub loopback_lost: u64,
     /// Answers dropped, as the card's send queue was full.
     pub send_queue_full: u64,
     /// Times that a frame was found which no interrupt had announced.

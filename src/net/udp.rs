@@ -132,7 +132,8 @@ impl UdpSocket {
             datagrams: options.send_datagrams,
             bytes: options.send_bytes,
         };
-        let mut endpoint = Endpoint::new(Protocol::Udp, local.ip(), receive, send);
+        let address = local.ip().to_canonical();
+        let mut endpoint = Endpoint::new(Protocol::Udp, address, receive, send);
         endpoint.broadcast = options.broadcast;
         endpoint.hop_limit = options.hop_limit;
         endpoint.group_hop_limit = options.multicast_hop_limit;
@@ -144,7 +145,7 @@ impl UdpSocket {
         Ok(Self {
             stack,
             id,
-            local: SocketAddr::new(local.ip(), port),
+            local: SocketAddr::new(address, port),
         })
     }
 
@@ -159,7 +160,7 @@ impl UdpSocket {
     ///
     /// [`Error::InvalidInput`] if `remote` is not a single host and a port.
     pub fn connect(&self, remote: SocketAddr) -> Result<(), Error> {
-        let host = remote.ip();
+        let host = remote.ip().to_canonical();
         if remote.port() == 0 || host.is_unspecified() || host.is_multicast() {
             return Err(Error::InvalidInput);
         }

@@ -10,6 +10,7 @@ mod frames6;
 mod garbage;
 mod ip;
 mod ip6;
+mod loopback;
 mod peer;
 mod ping;
 mod routes;
