@@ -8,6 +8,7 @@ use core::str::FromStr;
 
 use super::config::{Config, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, MAX_ROUTES, Route};
 use super::frame::{is_host, is_host_v6};
+use super::limits::Limits;
 
 /// An option of the command line that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum ConfigError {
     Route,
     /// There are too many `route=`.
     Routes,
+    /// `max_connections=` or another limit is not a number above zero.
+    Limit,
 }
 
 impl fmt::Display for ConfigError {
@@ -45,6 +48,10 @@ impl fmt::Display for ConfigError {
                 "route= wants a network and a router of the same kind, as 10.1.0.0/16,10.0.2.9"
             }
             Self::Routes => "route= may be given eight times",
+            Self::Limit => {
+                "max_buffer_bytes=, max_connections=, max_half_open=, max_orphans= and \
+                 max_closing_records= want numbers above zero"
+            }
         })
     }
 }
@@ -54,7 +61,19 @@ impl error::Error for ConfigError {}
 impl Config {
     /// The command line's options that [`from_options`](Self::from_options)
     /// reads.
-    pub const OPTIONS: [&str; 6] = ["ip", "gateway", "ip6", "gateway6", "dns", "route"];
+    pub const OPTIONS: [&str; 11] = [
+        "ip",
+        "gateway",
+        "ip6",
+        "gateway6",
+        "dns",
+        "route",
+        Limits::OPTIONS[0],
+        Limits::OPTIONS[1],
+        Limits::OPTIONS[2],
+        Limits::OPTIONS[3],
+        Limits::OPTIONS[4],
+    ];
 
     /// Reads the names and values of the command line's options; those that it
     /// does not know are left alone. Of one that is given twice the last value
@@ -83,6 +102,7 @@ impl Config {
         let (mut ip, mut gateway) = (None, None);
         let (mut ip6, mut gateway6) = (None, None);
         let mut dns = None;
+        let mut limits = [None; Limits::OPTIONS.len()];
         for (name, value) in options {
             match name {
                 "ip" => ip = Some(value),
@@ -92,8 +112,16 @@ impl Config {
                 "dns" => dns = Some(value),
                 "route" if config.routes.len() == MAX_ROUTES => return Err(ConfigError::Routes),
                 "route" => config.routes.push(route(value).ok_or(ConfigError::Route)?),
-                _ => {}
+                _ => {
+                    let place = Limits::OPTIONS.iter().position(|&option| option == name);
+                    if let Some(place) = place {
+                        limits[place] = Some(value);
+                    }
+                }
             }
+        }
+        for (place, value) in config.limits.places().into_iter().zip(limits) {
+            *place = read(value, limit, ConfigError::Limit)?.unwrap_or(*place);
         }
         let gateway = read(gateway, host_v4, ConfigError::Gateway)?;
         let gateway6 = read(gateway6, host_v6, ConfigError::Gateway6)?;
@@ -189,6 +217,10 @@ fn route(text: &str) -> Option<Route> {
     Some(route).filter(Route::is_usable)
 }
 
+fn limit(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|&limit| limit > 0)
+}
+
 fn network<A: FromStr>(text: &str) -> Option<(A, u8)> {
     let (address, prefix_len) = text.split_once('/')?;
     Some((address.parse().ok()?, prefix_len.parse().ok()?))
@@ -230,6 +262,7 @@ mod tests {
                     gateway: gateway.parse().unwrap(),
                 })
                 .into(),
+            limits: Limits::default(),
         };
         assert_eq!(all, expected);
         let off = config("ip=off ip6=off gateway=10.0.2.2").unwrap();
@@ -295,6 +328,26 @@ mod tests {
         ] {
             let config = Config::from_options([("route", value)]);
             assert_eq!(config, Err(ConfigError::Route), "{value}");
+        }
+    }
+
+    #[test]
+    fn limits_are_numbers_above_zero() {
+        let all = "max_buffer_bytes=1 max_connections=2 max_half_open=3 max_orphans=4 \
+                   max_closing_records=5";
+        let expected = Limits {
+            buffer_bytes: 1,
+            connections: 2,
+            half_open: 3,
+            orphans: 4,
+            closing_records: 5,
+        };
+        assert_eq!(config(all).unwrap().limits, expected);
+        for option in Limits::OPTIONS {
+            for garbage in ["", "0", "-1", "many", "1.5", "99999999999999999999999"] {
+                let config = Config::from_options([(option, garbage)]);
+                assert_eq!(config, Err(ConfigError::Limit), "{option}={garbage}");
+            }
         }
     }
 

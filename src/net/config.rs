@@ -5,6 +5,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::frame::{is_host, is_host_v6};
+use super::limits::Limits;
 
 /// How many static routes there may be.
 pub(super) const MAX_ROUTES: usize = 8;
@@ -23,6 +24,8 @@ pub struct Config {
     pub dns_servers: Vec<IpAddr>,
     /// Routes beside those to the gateways, at most 8.
     pub routes: Vec<Route>,
+    /// What the stack may hold; by default what suits the heap.
+    pub limits: Limits,
 }
 
 /// Where the interface's address of IPv4 comes from.
@@ -101,12 +104,13 @@ impl Config {
     }
 
     /// No address at all: the stack has its loopback interface only.
-    pub const fn loopback() -> Self {
+    pub fn loopback() -> Self {
         Self {
             ipv4: Ipv4Source::Off,
             ipv6: Ipv6Source::Off,
             dns_servers: Vec::new(),
             routes: Vec::new(),
+            limits: Limits::default(),
         }
     }
 }

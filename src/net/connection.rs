@@ -9,12 +9,15 @@ use core::time::Duration;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
+use smoltcp::wire::TcpSeqNumber;
 
 use super::Error;
+use super::closing::Wait;
 use super::frame::Key;
 use super::listeners::ListenerId;
 use super::loopback::Link;
 use super::options::{Buffers, StreamOptions};
+use super::segment::Marks;
 use super::wakes::Wakes;
 
 /// How long an acknowledgement waits for data that could carry it. Far below
@@ -38,7 +41,7 @@ const KEEP_ALIVE_PROBES: u32 = 4;
 ///
 /// ```text
 ///   SYN received → HalfOpen → Queued ─ accept ┐
-///   connect ───→ Connecting ──────────────────┴→ Open ─ drop → Orphan
+///   connect ───→ Connecting ──────────────────┴→ Open ─ drop → Orphan → a record
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -93,6 +96,12 @@ pub(super) struct Connection {
     pub(super) writer: Option<Waker>,
     /// When an orphan is given up.
     pub(super) orphan_until: Option<Instant>,
+    /// With what sequence number the peer began to open it.
+    pub(super) opened_by: Option<TcpSeqNumber>,
+    /// Whether its sending side was closed.
+    pub(super) is_ending: bool,
+    /// How far it has sent and acknowledged since then.
+    marks: Option<Marks>,
     silence: Silence,
 }
 
@@ -141,6 +150,9 @@ impl Connection {
             reader: None,
             writer: None,
             orphan_until: None,
+            opened_by: None,
+            is_ending: false,
+            marks: None,
             silence: Silence {
                 limit: None,
                 limited_at: now,
@@ -164,10 +176,15 @@ impl Connection {
         let StreamOptions {
             nodelay,
             keep_alive,
+            congestion_control,
             ..
         } = self.options;
         let socket = self.tcp_mut();
         socket.set_nagle_enabled(!nodelay);
+        let congestion_control = congestion_control.into();
+        if socket.congestion_control() != congestion_control {
+            socket.set_congestion_control(congestion_control);
+        }
         if socket.keep_alive() != keep_alive.map(Into::into) {
             socket.set_keep_alive(keep_alive.map(Into::into));
         }
@@ -248,6 +265,46 @@ impl Connection {
         let free = socket.send_capacity() - socket.send_queue();
         let writable = free >= socket.send_capacity() / 4 || !socket.may_send();
         (!readable || wakes.take(&mut self.reader)) && (!writable || wakes.take(&mut self.writer))
+    }
+
+    /// Closes the sending side.
+    pub(super) fn close(&mut self) {
+        self.is_ending = true;
+        self.tcp_mut().close();
+    }
+
+    /// The bytes of its buffers.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        let socket = self.tcp();
+        socket.recv_capacity() + socket.send_capacity()
+    }
+
+    /// Notes the segment that was sent last, while it is ending.
+    #[cold]
+    pub(super) fn note_sent(&mut self, mut sent: Marks) {
+        if let Some(before) = self.marks
+            && before.end > sent.end
+        {
+            // A part was sent once more.
+            sent.end = before.end;
+        }
+        self.marks = Some(sent);
+    }
+
+    /// What a record of it, whose stream is gone, needs to know, if it has only to
+    /// wait; smoltcp wants to do something for it at `next`.
+    #[cold]
+    pub(super) fn remains(&self, now: Instant, next: Option<Instant>) -> Option<(Wait, Marks)> {
+        let wait = match self.tcp().state() {
+            tcp::State::FinWait2 => Wait::Fin,
+            tcp::State::TimeWait => Wait::Time,
+            _ => return None,
+        };
+        // An acknowledgement that is still to leave is not in the marks.
+        if next.is_some_and(|next| next <= now + ACK_DELAY.into()) {
+            return None;
+        }
+        Some((wait, self.marks?))
     }
 
     /// Whether it must be left alone: the end of TIME-WAIT would throw away

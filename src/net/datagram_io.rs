@@ -192,6 +192,22 @@ impl State {
         }
     }
 
+    /// Sends what endpoints have to send, of at most `limit`.
+    pub(super) fn step_endpoints(&mut self, now: Instant, limit: usize, wakes: &mut Wakes) {
+        if !self.blocked {
+            self.endpoints.mark_stalled_dirty(limit);
+        }
+        self.endpoints.mark_due_dirty(now, limit);
+        for _ in 0..self.endpoints.dirty.len().min(limit) {
+            if !wakes.has_room() {
+                break;
+            }
+            if let Some(index) = self.endpoints.dirty.pop() {
+                self.egress_endpoint(now, index, wakes);
+            }
+        }
+    }
+
     /// Sends what an endpoint has to send.
     pub(super) fn egress_endpoint(&mut self, now: Instant, index: u32, wakes: &mut Wakes) {
         let Some(endpoint) = self.endpoints.get_mut(index) else {

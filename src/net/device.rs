@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use super::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
 
@@ -185,6 +186,10 @@ pub(super) struct Sent {
     pub(super) discovery: u64,
     /// Frames that found no room.
     pub(super) dropped: u64,
+    /// Whether `marks` are of interest.
+    pub(super) watched: bool,
+    /// The ends of the TCP segment that was sent last.
+    pub(super) marks: Option<Marks>,
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -305,6 +310,9 @@ impl phy::TxToken for TxToken<'_> {
             Medium::Ethernet => purpose(buffer),
             _ => Purpose::Packet,
         };
+        if self.sent.watched {
+            self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
+        }
         self.send.commit();
         self.sent.frames += 1;
         self.sent.aside += u64::from(purpose != Purpose::Packet);
@@ -314,7 +322,7 @@ impl phy::TxToken for TxToken<'_> {
 }
 
 /// What stands before a packet.
-fn header_bytes(medium: Medium) -> usize {
+pub(super) fn header_bytes(medium: Medium) -> usize {
     match medium {
         Medium::Ethernet => ETHERNET_HEADER_BYTES,
         _ => 0,

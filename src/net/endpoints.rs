@@ -139,6 +139,10 @@ impl Endpoints {
         self.len
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The endpoint with this number.
     pub(super) fn find(&self, protocol: Protocol, number: u16) -> Option<u32> {
         self.index

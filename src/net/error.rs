@@ -7,27 +7,46 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The port is in use by another listener.
+    /// This side: the port has another listener. Take another port, or end that
+    /// listener.
     AddrInUse,
-    /// The interface has no such address, or no local port is left.
+    /// This side: the interface has no such address, or every local port has a
+    /// connection to the same place. Try again when some have ended.
     AddrNotAvailable,
-    /// The peer answered that nobody listens there.
+    /// The peer: it is there and answered that nobody listens on that port.
+    /// Trying again helps once it has been started.
     ConnectionRefused,
-    /// The peer reset the connection; data may be lost.
+    /// The peer: it reset the connection, by a crash or on purpose. What was
+    /// written may not have reached its program; open a new connection, and
+    /// repeat only what may be done twice.
     ConnectionReset,
-    /// This side gave the connection up, since the interface lost the address
-    /// that it ran over.
+    /// This side: it gave the connection up, since the interface lost the
+    /// address that it ran over. Open a new one, which takes the new address.
     ConnectionAborted,
-    /// The peer did not answer in time.
+    /// The peer, or the way to it: no answer in time, to the opening, to data
+    /// that was sent (see [`StreamOptions::user_timeout`]) or to probes (see
+    /// [`StreamOptions::keep_alive`]). Try again later or elsewhere.
+    ///
+    /// [`StreamOptions::user_timeout`]: super::StreamOptions::user_timeout
+    /// [`StreamOptions::keep_alive`]: super::StreamOptions::keep_alive
     TimedOut,
-    /// The sending side of the stream was closed before, or the listener is
-    /// gone.
+    /// The caller: the sending side of the stream was closed before, or the
+    /// listener is gone.
     NotConnected,
-    /// There is no route to the destination, or no address yet.
+    /// The configuration: there is no route to the destination, or no address
+    /// yet. Wait for one with
+    /// [`Stack::wait_configured`](super::Stack::wait_configured), or add a
+    /// gateway.
     NetworkUnreachable,
-    /// The argument can never work: port 0, or an address that is not unicast.
+    /// The caller: the argument can never work: port 0, or an address that is
+    /// not unicast.
     InvalidInput,
-    /// No memory is left for a socket and its buffers.
+    /// This side: a limit of the stack is reached (see
+    /// [`Limits`](super::Limits)). Try again when other connections have ended,
+    /// or raise the limit.
+    LimitReached,
+    /// This side: no memory is left for a socket and its buffers. As
+    /// [`LimitReached`](Self::LimitReached), or give the machine more memory.
     OutOfMemory,
     /// The caller: the datagram is longer than a packet of the network can be, or
     /// than the buffer that it was to be received in.
@@ -46,9 +65,9 @@ pub enum Error {
     /// The configuration: no name server is known, or no network has told of one
     /// yet.
     NoNameServer,
-    /// The machine has no network device that is supported.
+    /// The machine: it has no network device that is supported.
     NoDevice,
-    /// The machine has no source of random numbers to seed the network with.
+    /// The machine: it has no source of random numbers to seed the network with.
     NoEntropy,
 }
 
@@ -64,6 +83,7 @@ impl fmt::Display for Error {
             Self::NotConnected => "the stream is closed for sending",
             Self::NetworkUnreachable => "no route to the destination",
             Self::InvalidInput => "not a usable address",
+            Self::LimitReached => "a limit of the network stack is reached",
             Self::OutOfMemory => "no memory for a socket",
             Self::MessageTooLong => "the datagram is too long",
             Self::InvalidName => "not the name of a host",

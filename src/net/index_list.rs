@@ -12,27 +12,14 @@ struct Link {
     linked: bool,
 }
 
-/// A doubly linked list of indices, each in it at most once.
-///
-/// The links of index `i` lie at place `i` of one vector, so that an index can
-/// be taken out from the middle and nothing allocates after
-/// [`grow`](Self::grow).
+/// Places in lists, one per index: an index is in one of the lists that share
+/// them at most.
 #[derive(Debug)]
-pub(super) struct IndexList {
-    links: Vec<Link>,
-    first: u32,
-    last: u32,
-    len: usize,
-}
+pub(super) struct Links(Vec<Link>);
 
-impl IndexList {
+impl Links {
     pub(super) const fn new() -> Self {
-        Self {
-            links: Vec::new(),
-            first: NONE,
-            last: NONE,
-            len: 0,
-        }
+        Self(Vec::new())
     }
 
     /// Makes place for the indices below `count`.
@@ -42,54 +29,72 @@ impl IndexList {
             next: NONE,
             linked: false,
         };
-        if count > self.links.len() {
-            self.links.try_reserve(count - self.links.len())?;
-            self.links.resize(count, unlinked);
+        if count > self.0.len() {
+            self.0.try_reserve(count - self.0.len())?;
+            self.0.resize(count, unlinked);
         }
         Ok(())
+    }
+}
+
+/// A doubly linked list of indices whose links lie elsewhere, so that many
+/// lists can share them.
+#[derive(Debug)]
+pub(super) struct Chain {
+    first: u32,
+    last: u32,
+    len: usize,
+}
+
+impl Chain {
+    pub(super) const fn new() -> Self {
+        Self {
+            first: NONE,
+            last: NONE,
+            len: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Appends `index`, unless it is in the list.
-    pub(super) fn push(&mut self, index: u32) {
-        if self.links[index as usize].linked {
+    /// Appends `index`, unless it is in a list.
+    pub(super) fn push(&mut self, links: &mut Links, index: u32) {
+        let links = &mut links.0;
+        if links[index as usize].linked {
             return;
         }
-        self.links[index as usize] = Link {
+        links[index as usize] = Link {
             previous: self.last,
             next: NONE,
             linked: true,
         };
         match self.last {
             NONE => self.first = index,
-            last => self.links[last as usize].next = index,
+            last => links[last as usize].next = index,
         }
         self.last = index;
         self.len += 1;
     }
 
-    /// Takes `index` out; whether it was in the list.
-    pub(super) fn remove(&mut self, index: u32) -> bool {
-        let link = self.links[index as usize];
+    /// Takes `index`, which is in no other list, out; whether it was in this
+    /// one.
+    pub(super) fn remove(&mut self, links: &mut Links, index: u32) -> bool {
+        let links = &mut links.0;
+        let link = links[index as usize];
         if !link.linked {
             return false;
         }
         match link.previous {
             NONE => self.first = link.next,
-            previous => self.links[previous as usize].next = link.next,
+            previous => links[previous as usize].next = link.next,
         }
         match link.next {
             NONE => self.last = link.previous,
-            next => self.links[next as usize].previous = link.previous,
+            next => links[next as usize].previous = link.previous,
         }
-        self.links[index as usize].linked = false;
+        links[index as usize].linked = false;
         self.len -= 1;
         true
     }
@@ -99,17 +104,69 @@ impl IndexList {
         (self.first != NONE).then_some(self.first)
     }
 
+    /// Takes out the index that was appended first.
+    pub(super) fn pop(&mut self, links: &mut Links) -> Option<u32> {
+        let first = self.first()?;
+        self.remove(links, first);
+        Some(first)
+    }
+}
+
+/// A doubly linked list of indices, each in it at most once.
+///
+/// An index can be taken out from the middle, and nothing allocates after
+/// [`grow`](Self::grow).
+#[derive(Debug)]
+pub(super) struct IndexList {
+    links: Links,
+    chain: Chain,
+}
+
+impl IndexList {
+    pub(super) const fn new() -> Self {
+        Self {
+            links: Links::new(),
+            chain: Chain::new(),
+        }
+    }
+
+    /// Makes place for the indices below `count`.
+    pub(super) fn grow(&mut self, count: usize) -> Result<(), TryReserveError> {
+        self.links.grow(count)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chain.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.chain.len == 0
+    }
+
+    /// Appends `index`, unless it is in the list.
+    pub(super) fn push(&mut self, index: u32) {
+        self.chain.push(&mut self.links, index);
+    }
+
+    /// Takes `index` out; whether it was in the list.
+    pub(super) fn remove(&mut self, index: u32) -> bool {
+        self.chain.remove(&mut self.links, index)
+    }
+
+    /// The index that was appended first.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.chain.first()
+    }
+
     /// The index that was appended after `index`, which is in the list.
     pub(super) fn after(&self, index: u32) -> Option<u32> {
-        let next = self.links[index as usize].next;
+        let next = self.links.0[index as usize].next;
         (next != NONE).then_some(next)
     }
 
     /// Takes out the index that was appended first.
     pub(super) fn pop(&mut self) -> Option<u32> {
-        let first = self.first()?;
-        self.remove(first);
-        Some(first)
+        self.chain.pop(&mut self.links)
     }
 }
 

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use smoltcp::iface::SocketSet;
-use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::IpListenEndpoint;
+use smoltcp::wire::{IpListenEndpoint, TcpSeqNumber};
 
+use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, classify, classify_own, is_intact};
@@ -15,12 +15,12 @@ use super::icmp::{self, Message};
 use super::listeners::ListenerId;
 use super::loopback::{self, Link};
 use super::rate::Rate;
+use super::segment;
 use super::state::State;
 use super::wakes::Wakes;
 
-/// How many resets may be sent per [`RESET_PERIOD`].
+/// How many resets may be sent per 100 ms.
 const RESET_LIMIT: u32 = 100;
-const RESET_PERIOD: Duration = Duration::from_millis(100);
 
 /// How many pings are answered in 100 ms.
 const ECHO_LIMIT: u32 = 1000;
@@ -34,8 +34,7 @@ const HELD_FOR: Duration = Duration::from_secs(2);
 /// What the receiving side remembers.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    resets: u32,
-    period_began: Option<Instant>,
+    resets: Rate,
     /// Answers to pings.
     echoes: Rate,
     /// Frames whose answer waits for the address of a neighbour.
@@ -151,31 +150,17 @@ impl State {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
-            && self.is_in_time_wait(index)
+            && self.begins_anew(now, link, index)
         {
-            // The peer uses its port again (RFC 6191).
+            self.stats.half_open_restarted += 1;
             self.discard(index);
             found = None;
         }
-        if found.is_none() && link == Link::Card {
-            if !self.iface.has_ip_addr(key.local) {
-                // Another host's, or a broadcast, which nobody may answer.
-                self.stats.unsupported += 1;
-                return;
-            }
-            if self.iface.has_ip_addr(key.remote) {
-                // Nobody else may send from there.
-                self.stats.martians += 1;
-                return;
-            }
-        }
         let index = match found {
             Some(index) => index,
-            None if kind == Kind::Other => return self.unclaimed(now, link),
-            None => match self.admit(now, link, key) {
-                Admission::Made(index) => index,
-                Admission::Refused => return,
-                Admission::Nobody => return self.unclaimed(now, link),
+            None => match self.newcomer(now, link, key, kind) {
+                Some(index) => index,
+                None => return,
             },
         };
         let Some(connection) = self.table.get_mut(index) else {
@@ -188,35 +173,88 @@ impl State {
         }
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        port.sent.watched = connection.is_ending;
         iface.poll_ingress_single(now, &mut port, &mut connection.set);
         let sent = port.sent;
+        if let Some(marks) = sent.marks {
+            connection.note_sent(marks);
+        }
         self.account_at(link, sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }
 
-    fn is_in_time_wait(&self, index: u32) -> bool {
-        self.table.get(index).is_some_and(|connection| {
-            connection.phase == Phase::Orphan && connection.tcp().state() == tcp::State::TimeWait
-        })
+    /// Whether the opening segment that has arrived is not a repetition of the
+    /// one that began this half-open connection: the peer has forgotten that.
+    #[cold]
+    fn begins_anew(&mut self, now: Instant, link: Link, index: u32) -> bool {
+        let Some(connection) = self.table.get(index) else {
+            return false;
+        };
+        let Some(opened_by) = connection.opened_by else {
+            return false;
+        };
+        connection.link == link
+            && matches!(connection.phase, Phase::HalfOpen(_))
+            && self
+                .opening_number(now, link)
+                .is_some_and(|number| number != opened_by)
+    }
+
+    /// The sequence number of the opening segment that has arrived, if smoltcp
+    /// would take that.
+    fn opening_number(&mut self, now: Instant, link: Link) -> Option<TcpSeqNumber> {
+        let (_, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        segment::number(&mut port, now)
+    }
+
+    /// A segment for no connection; where one has been made for it.
+    #[inline(never)]
+    fn newcomer(&mut self, now: Instant, link: Link, key: Key, kind: Kind) -> Option<u32> {
+        if link == Link::Card {
+            if !self.iface.has_ip_addr(key.local) {
+                // Another host's, or a broadcast, which nobody may answer.
+                self.stats.unsupported += 1;
+                return None;
+            }
+            if self.iface.has_ip_addr(key.remote) {
+                // Nobody else may send from there.
+                self.stats.martians += 1;
+                return None;
+            }
+        }
+        let claim = self.claim(now, link, key);
+        if claim == Claim::Done {
+            return None;
+        }
+        if kind == Kind::Other {
+            self.unclaimed(now, link);
+            return None;
+        }
+        match self.admit(now, link, key) {
+            Admission::Made(index) => {
+                if claim == Claim::Reopens {
+                    self.closing.remove(key);
+                }
+                Some(index)
+            }
+            Admission::Refused => None,
+            Admission::Nobody => {
+                self.unclaimed(now, link);
+                None
+            }
+        }
     }
 
     /// A segment for no connection: smoltcp answers with a reset, but a flood
     /// shall not make a flood.
     fn unclaimed(&mut self, now: Instant, link: Link) {
-        let scratch = &mut self.ingress;
-        if scratch
-            .period_began
-            .is_none_or(|began| now >= began + RESET_PERIOD)
-        {
-            scratch.period_began = Some(now);
-            scratch.resets = 0;
-        }
-        if scratch.resets == RESET_LIMIT {
+        if self.ingress.resets.admits(now, RESET_LIMIT) {
+            let sent = self.offer(now, link).frames;
+            self.ingress.resets.spend(sent);
+        } else {
             self.stats.resets_limited += 1;
-            return;
         }
-        let sent = self.offer(now, link).frames;
-        self.ingress.resets += sent as u32;
     }
 
     /// Makes a connection for a segment that opens one.
@@ -231,8 +269,9 @@ impl State {
             self.stats.backlog_full += 1;
             return Admission::Refused;
         }
-        if !self.admits_half_open() {
-            self.stats.out_of_memory += 1;
+        let buffers = listening.options.buffers;
+        if let Err(shortage) = self.admit_half_open(buffers.total_bytes()) {
+            shortage.count(&mut self.stats);
             return Admission::Refused;
         }
         let mut made = self.make_half_open(now, link, key, listener);
@@ -255,17 +294,19 @@ impl State {
         key: Key,
         listener: ListenerId,
     ) -> Option<u32> {
+        let opened_by = self.opening_number(now, link);
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
         let mut connection =
             Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
         connection.link = link;
+        connection.opened_by = opened_by;
         let endpoint = IpListenEndpoint {
             addr: Some(key.local.into()),
             port: key.local_port,
         };
         connection.tcp_mut().listen(endpoint).ok()?;
-        let index = self.table.insert(connection).ok()?;
+        let index = self.install(connection).ok()?;
         self.table.half_open.push(index);
         Some(index)
     }

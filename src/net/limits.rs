@@ -1,34 +1,178 @@
-//! How much peers can make the stack keep, and who gives way beyond that.
+//! How much the stack may hold, and who gives way beyond that.
 
+use super::Error;
 use super::state::State;
+use super::stats::Stats;
 use crate::arch::{self, Memory};
 
-/// How many half-open connections there may be; the oldest gives way to the
-/// newest. An honest client answers within a round trip and gets through while
-/// a flood's entries grow old.
-const MAX_HALF_OPEN: usize = 1024;
-
-/// How many connections without a stream there may be, with their buffers: a
-/// peer that answers nothing keeps one for long. The oldest gives way.
-const MAX_ORPHANS: usize = 1024;
-
-/// How many of them may stay in TIME-WAIT.
-const MAX_TIME_WAIT: usize = 128;
-
-/// How many orphans give way at once when memory is short.
+/// How many orphans give way at once when something is short.
 const RECLAIMED_ORPHANS: usize = 16;
 
 /// The part of the heap that connections of peers leave free: one in so many.
 const RESERVE: usize = 8;
 
+/// What the stack may hold at most.
+///
+/// At a limit the newcomer is refused, and what is established goes on: a
+/// peer's attempt goes unanswered, a call of the program fails with
+/// [`Error::LimitReached`]. First, though, connections give way that nobody
+/// owns any more, or that are not established yet, the oldest first. Each such
+/// case has a counter in [`Stats`].
+///
+/// A limit of zero counts as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes in the buffers of all connections.
+    pub buffer_bytes: usize,
+    /// Connections, in whatever state.
+    pub connections: usize,
+    /// Of them, those whose handshake is under way by a peer's wish. The oldest
+    /// gives way to the newest: an honest client answers within a round trip
+    /// and gets through while a flood's entries grow old.
+    pub half_open: usize,
+    /// Of them, those whose stream was dropped and that have not been closed
+    /// yet: a peer that answers nothing keeps one, with its buffers, for long.
+    /// The oldest gives way.
+    pub orphans: usize,
+    /// Records of connections that have been closed and only wait, about
+    /// 100 bytes each: for the peer's end of the stream, 60 s, or for late
+    /// segments, 10 s. The oldest gives way.
+    pub closing_records: usize,
+}
+
+impl Limits {
+    /// Limits that suit a heap of so many bytes, or no limits but those of
+    /// number if its size is not known (0).
+    ///
+    /// Three quarters of the heap for buffers; a connection for each 4 KiB; a
+    /// record for each 8 KiB, at most 65,536; 1,024 half-open connections and as
+    /// many orphans.
+    pub const fn for_heap(bytes: usize) -> Self {
+        let bytes = if bytes == 0 { usize::MAX } else { bytes };
+        let records = bytes / 8192;
+        Self {
+            buffer_bytes: bytes / 4 * 3,
+            connections: bytes / 4096,
+            half_open: 1024,
+            orphans: 1024,
+            closing_records: if records < 65_536 { records } else { 65_536 },
+        }
+    }
+
+    /// The command line's options for them.
+    pub(super) const OPTIONS: [&str; 5] = [
+        "max_buffer_bytes",
+        "max_connections",
+        "max_half_open",
+        "max_orphans",
+        "max_closing_records",
+    ];
+
+    /// The limits that those options set.
+    pub(super) fn places(&mut self) -> [&mut usize; Self::OPTIONS.len()] {
+        [
+            &mut self.buffer_bytes,
+            &mut self.connections,
+            &mut self.half_open,
+            &mut self.orphans,
+            &mut self.closing_records,
+        ]
+    }
+
+    /// Limits that can be worked with.
+    pub(super) fn clamped(self) -> Self {
+        Self {
+            buffer_bytes: self.buffer_bytes.max(1),
+            connections: self.connections.max(1),
+            half_open: self.half_open.max(1),
+            orphans: self.orphans.max(1),
+            closing_records: self.closing_records.max(1),
+        }
+    }
+}
+
+impl Default for Limits {
+    /// Those that suit the heap as it is now.
+    fn default() -> Self {
+        Self::for_heap(arch::memory().heap_bytes)
+    }
+}
+
+/// What keeps a connection from being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shortage {
+    Connections,
+    Buffers,
+    Memory,
+}
+
+impl Shortage {
+    /// Counts a connection that was refused for it.
+    pub(super) fn count(self, stats: &mut Stats) {
+        *match self {
+            Self::Connections => &mut stats.refused_connections,
+            Self::Buffers => &mut stats.refused_buffers,
+            Self::Memory => &mut stats.out_of_memory,
+        } += 1;
+    }
+}
+
+impl From<Shortage> for Error {
+    fn from(shortage: Shortage) -> Self {
+        match shortage {
+            Shortage::Connections | Shortage::Buffers => Self::LimitReached,
+            Shortage::Memory => Self::OutOfMemory,
+        }
+    }
+}
+
 impl State {
-    /// Makes room for one more half-open connection; whether there is any.
-    pub(super) fn admits_half_open(&mut self) -> bool {
-        if self.table.half_open.len() >= MAX_HALF_OPEN {
+    /// Makes room for one more half-open connection with so many bytes of
+    /// buffers.
+    pub(super) fn admit_half_open(&mut self, buffer_bytes: usize) -> Result<(), Shortage> {
+        if self.table.half_open.len() >= self.limits.half_open {
             self.evict_half_open();
         }
+        let shortage = |state: &Self| match state.shortage(buffer_bytes) {
+            None if memory_is_short() => Some(Shortage::Memory),
+            shortage => shortage,
+        };
+        if shortage(self).is_none() || (self.reclaim() && shortage(self).is_none()) {
+            return Ok(());
+        }
         // Where nothing else is to be had, it takes the place of another.
-        !memory_is_short() || (self.reclaim() && !memory_is_short()) || self.evict_half_open()
+        let evicted = self.evict_half_open();
+        match shortage(self) {
+            Some(Shortage::Memory) if evicted => Ok(()),
+            Some(shortage) => Err(shortage),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes room for a connection that the program opens.
+    pub(super) fn admit_outgoing(&mut self, buffer_bytes: usize) -> Result<(), Shortage> {
+        while let Some(shortage) = self.shortage(buffer_bytes) {
+            if !self.reclaim() {
+                return Err(shortage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Which limit one more connection would exceed.
+    fn shortage(&self, buffer_bytes: usize) -> Option<Shortage> {
+        if self.table.len() >= self.limits.connections {
+            Some(Shortage::Connections)
+        } else if self
+            .limits
+            .buffer_bytes
+            .saturating_sub(self.stats.buffer_bytes)
+            < buffer_bytes
+        {
+            Some(Shortage::Buffers)
+        } else {
+            None
+        }
     }
 
     /// Lets go of the oldest half-open connection; whether there was one.
@@ -44,42 +188,28 @@ impl State {
     /// Notes that a connection's stream is gone.
     pub(super) fn note_orphan(&mut self, index: u32) {
         self.table.orphans.push(index);
-        if self.table.orphans.len() > MAX_ORPHANS {
+        if self.table.orphans.len() > self.limits.orphans {
             self.evict_orphan();
         }
     }
 
-    fn evict_orphan(&mut self) {
-        if let Some(oldest) = self.table.orphans.first() {
+    fn evict_orphan(&mut self) -> bool {
+        let oldest = self.table.orphans.first();
+        if let Some(oldest) = oldest {
             self.stats.orphans_evicted += 1;
             self.discard(oldest);
         }
+        oldest.is_some()
     }
 
-    /// Notes that an orphan is in TIME-WAIT.
-    pub(super) fn note_time_wait(&mut self, index: u32) {
-        self.table.time_wait.push(index);
-        if self.table.time_wait.len() > MAX_TIME_WAIT
-            && let Some(oldest) = self.table.time_wait.first()
-        {
-            self.discard(oldest);
-        }
-    }
-
-    /// Makes room by letting go of connections that only wait for late
-    /// segments, or else of the oldest whose stream is gone. Returns whether
-    /// there were any.
+    /// Makes room by letting go of the oldest connections whose stream is gone.
+    /// Returns whether there were any.
     pub(super) fn reclaim(&mut self) -> bool {
-        let before = self.table.len();
-        while let Some(index) = self.table.time_wait.pop() {
-            self.discard(index);
+        let mut any = false;
+        for _ in 0..RECLAIMED_ORPHANS {
+            any |= self.evict_orphan();
         }
-        if self.table.len() == before {
-            for _ in 0..RECLAIMED_ORPHANS {
-                self.evict_orphan();
-            }
-        }
-        self.table.len() < before
+        any
     }
 }
 

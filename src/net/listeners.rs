@@ -1,12 +1,11 @@
 //! Ports that are listened on, and the connections that wait there.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
 
 use super::Error;
+use super::index_list::{Chain, Links};
 use super::options::ListenerOptions;
-use super::table::SocketId;
 
 /// Names a listener for as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +19,10 @@ pub(super) struct ListenerId {
 pub(super) struct Listening {
     pub(super) port: u16,
     pub(super) options: ListenerOptions,
-    /// Established and not accepted, in the order of arrival.
-    pub(super) queue: VecDeque<SocketId>,
+    /// The connections that are established and not accepted, in the order of
+    /// arrival. All listeners share one set of links, since a connection waits
+    /// at one.
+    pub(super) queue: Chain,
     /// Who waits in `accept`. All are woken when a connection arrives, as one
     /// that was woken may not come back for it.
     wakers: Vec<Waker>,
@@ -73,7 +74,7 @@ impl Listeners {
         place.listening = Some(Listening {
             port,
             options,
-            queue: VecDeque::new(),
+            queue: Chain::new(),
             wakers: Vec::new(),
             woken: false,
         });
@@ -113,20 +114,24 @@ impl Listeners {
         place.listening.take()
     }
 
-    /// Queues an established connection; `false` if there is no place.
-    pub(super) fn enqueue(&mut self, id: ListenerId, socket: SocketId) -> bool {
+    /// Queues an established connection; `false` if the listener is gone.
+    pub(super) fn enqueue(&mut self, id: ListenerId, links: &mut Links, index: u32) -> bool {
         let Some(listening) = self.get_mut(id) else {
             return false;
         };
-        if listening.queue.try_reserve(1).is_err() {
-            return false;
-        }
-        listening.queue.push_back(socket);
+        listening.queue.push(links, index);
         if !listening.wakers.is_empty() {
             listening.woken = true;
             self.any_woken = true;
         }
         true
+    }
+
+    /// Takes a connection out of the queue in which it waits.
+    pub(super) fn dequeue(&mut self, id: ListenerId, links: &mut Links, index: u32) {
+        if let Some(listening) = self.get_mut(id) {
+            listening.queue.remove(links, index);
+        }
     }
 
     /// Takes out one waker that is to be woken.

@@ -8,11 +8,14 @@
 //! | `stack` | the handle, the start, the lock |
 //! | `task` | the network task, its sleep and its watchdog |
 //! | `state` | what the lock guards; one bounded step, the end of connections |
-//! | `limits` | how much peers can make the stack keep, and who gives way |
+//! | `limits` | how much the stack may hold, and who gives way |
 //! | `ingress` | a received frame: whom it concerns, new connections |
 //! | `frame` | a look at a frame's headers |
 //! | `table` | the connections, by their two ends |
 //! | `connection` | a connection's smoltcp socket and its place in life |
+//! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
+//! | `segment` | a look into a segment that is for no socket, and an answer |
+//! | `ports` | the local port of an outgoing connection |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream`, `halves` | those calls, as futures |
@@ -65,6 +68,7 @@
 
 mod addresses;
 mod carrier;
+mod closing;
 mod command_line;
 mod config;
 mod connection;
@@ -94,8 +98,10 @@ mod multicast;
 mod ops;
 mod options;
 mod ping;
+mod ports;
 mod random;
 mod rate;
+mod segment;
 mod slaac;
 mod stack;
 mod state;
@@ -113,8 +119,9 @@ pub use device::Device;
 pub use error::Error;
 pub use halves::{OwnedReadHalf, OwnedWriteHalf};
 pub use incoming::Incoming;
+pub use limits::Limits;
 pub use listener::TcpListener;
-pub use options::{Buffers, ListenerOptions, StreamOptions, TcpOptions};
+pub use options::{Buffers, CongestionControl, ListenerOptions, StreamOptions, TcpOptions};
 pub use ping::{PingOptions, ping};
 pub use stack::{Stack, start};
 pub use stats::Stats;

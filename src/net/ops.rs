@@ -3,6 +3,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::{Poll, Waker};
+use core::time::Duration;
 
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
@@ -14,16 +15,13 @@ use super::frame::{Key, is_host, is_host_v6};
 use super::listeners::ListenerId;
 use super::loopback::{self, Link};
 use super::options::{ListenerOptions, StreamOptions, TcpOptions};
+use super::ports::PortSearch;
 use super::state::State;
 use super::table::SocketId;
 use super::wakes::Wakes;
 
-/// The first of the ports for outgoing connections (RFC 6335 §6).
-const FIRST_EPHEMERAL: u16 = 49_152;
 /// All hosts of 127.0.0.0/8, of which there is one.
 const LOOPBACK_BROADCAST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 255));
-
-const EPHEMERAL_PORTS: u16 = u16::MAX - FIRST_EPHEMERAL + 1;
 
 impl State {
     pub(super) fn bind(
@@ -37,13 +35,11 @@ impl State {
 
     /// Ends a listener, and resets what waits there.
     pub(super) fn unbind(&mut self, now: Instant, id: ListenerId, wakes: &mut Wakes) {
-        let Some(listening) = self.listeners.remove(id) else {
+        let Some(mut listening) = self.listeners.remove(id) else {
             return;
         };
-        for socket in listening.queue {
-            if let Some(index) = self.table.index(socket) {
-                self.abort(now, index, wakes);
-            }
+        while let Some(index) = listening.queue.pop(&mut self.table.queued) {
+            self.abort(now, index, wakes);
         }
         let mut next = self.table.half_open.first();
         while let Some(index) = next {
@@ -65,29 +61,36 @@ impl State {
         let Some(listening) = self.listeners.get_mut(id) else {
             return Poll::Ready(Err(Error::NotConnected));
         };
-        while let Some(socket) = listening.queue.pop_front() {
-            let Some(index) = self.table.index(socket) else {
-                continue;
-            };
-            if let Some(connection) = self.table.get_mut(index) {
-                connection.phase = Phase::Open;
-                connection.update_timeout(now);
-                self.stats.accepted += 1;
-                return Poll::Ready(Ok((socket, connection.key)));
-            }
-        }
-        Poll::Pending
+        let Some(index) = listening.queue.pop(&mut self.table.queued) else {
+            return Poll::Pending;
+        };
+        let id = self.table.id(index);
+        let connection = self.connection(id).ok_or(Error::NotConnected)?;
+        connection.phase = Phase::Open;
+        connection.update_timeout(now);
+        let key = connection.key;
+        self.stats.accepted += 1;
+        Poll::Ready(Ok((id, key)))
     }
 
-    /// Begins to open a connection.
+    /// Begins to open a connection. Pending means that the search for a port is
+    /// to be continued at once, with the stack unlocked in between.
     pub(super) fn connect(
         &mut self,
         now: Instant,
         remote: SocketAddr,
         options: &TcpOptions,
+        search: &mut PortSearch,
         wakes: &mut Wakes,
-    ) -> Result<(SocketId, Key), Error> {
-        let (link, key) = self.choose_key(remote)?;
+    ) -> Poll<Result<(SocketId, Key), Error>> {
+        let (link, unbound) = self.choose_key(remote)?;
+        let key = match self.find_port(now, link, unbound, search) {
+            Poll::Ready(key) => key?,
+            Poll::Pending => return Poll::Pending,
+        };
+        let buffers = options.buffers.clamped();
+        self.admit_outgoing(buffers.total_bytes())
+            .inspect_err(|shortage| shortage.count(&mut self.stats))?;
         let index = match self.make_outgoing(now, link, key, options) {
             Err(Error::OutOfMemory) if self.reclaim() => {
                 self.make_outgoing(now, link, key, options)
@@ -98,7 +101,7 @@ impl State {
         let id = self.table.id(index);
         self.egress(now, index, wakes);
         self.flush();
-        Ok((id, key))
+        Poll::Ready(Ok((id, key)))
     }
 
     fn make_outgoing(
@@ -128,35 +131,24 @@ impl State {
             )
             .map_err(|_| Error::InvalidInput)?;
         connection.last_state = tcp::State::SynSent;
-        self.table.insert(connection)
+        self.install(connection)
     }
 
-    /// The ends of a connection to `remote`: from the interface's address, and
-    /// a port that has no connection to the same place and no listener.
-    fn choose_key(&mut self, remote: SocketAddr) -> Result<(Link, Key), Error> {
+    /// The ends of a connection to `remote`, through what it is reached and from
+    /// which address; and a port that is still to be found.
+    fn choose_key(&self, remote: SocketAddr) -> Result<(Link, Key), Error> {
         let (remote, remote_port) = (remote.ip().to_canonical(), remote.port());
         if remote_port == 0 {
             return Err(Error::InvalidInput);
         }
         let (link, local) = self.source_for(remote)?;
-        for _ in 0..EPHEMERAL_PORTS {
-            let local_port = FIRST_EPHEMERAL + self.next_port % EPHEMERAL_PORTS;
-            self.next_port = self.next_port.wrapping_add(1);
-            let key = Key {
-                local,
-                remote,
-                local_port,
-                remote_port,
-            };
-            // Nor may both ends be the same.
-            if self.table.find(key).is_none()
-                && self.listeners.on_port(local_port).is_none()
-                && (link == Link::Card || local_port != remote_port)
-            {
-                return Ok((link, key));
-            }
-        }
-        Err(Error::AddrNotAvailable)
+        let key = Key {
+            local,
+            remote,
+            local_port: 0,
+            remote_port,
+        };
+        Ok((link, key))
     }
 
     /// Through what the host `remote` is reached, and from which address.
@@ -255,7 +247,7 @@ impl State {
         if connection.tcp().state() == tcp::State::Closed {
             return Err(connection.failure.unwrap_or(Error::NotConnected));
         }
-        connection.tcp_mut().close();
+        connection.close();
         self.egress_of(now, id, wakes);
         Ok(())
     }
@@ -273,6 +265,7 @@ impl State {
             return [None, None];
         };
         let wakers = [connection.reader.take(), connection.writer.take()];
+        let resets = connection.options.linger == Some(Duration::ZERO);
         let socket = connection.tcp_mut();
         if socket.state() == tcp::State::SynSent {
             // Nobody knows of it yet; a late answer will be reset.
@@ -281,10 +274,10 @@ impl State {
             }
             return wakers;
         }
-        if socket.can_recv() {
+        if socket.can_recv() || resets {
             socket.abort();
         } else {
-            socket.close();
+            connection.close();
         }
         if let Some(index) = self.table.index(id) {
             self.orphan(now, index);

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use smoltcp::socket::tcp;
+
 /// The smallest buffer; smaller requests are raised to it.
 const MIN_BUFFER_BYTES: usize = 1024;
 /// The largest buffer, which a window can span (RFC 7323 §2.3).
@@ -26,6 +28,11 @@ impl Buffers {
             receive_bytes: self.receive_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
             send_bytes: self.send_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
         }
+    }
+
+    /// Both together.
+    pub(super) fn total_bytes(self) -> usize {
+        self.receive_bytes + self.send_bytes
     }
 }
 
@@ -53,6 +60,15 @@ pub struct StreamOptions {
     /// that was sent stays unacknowledged and the peer silent for so long;
     /// 15 minutes unless set (RFC 5482).
     pub user_timeout: Option<Duration>,
+    /// How long a stream that was dropped may go on in the background to
+    /// deliver what was written and the end of the stream; what the peer has not
+    /// acknowledged by then is given up, and the peer reset. Zero resets it at
+    /// once. Up to five minutes unless set, and never longer. Dropping the
+    /// stream never waits.
+    pub linger: Option<Duration>,
+    /// How the amount of data in flight adapts to the network. Changing it
+    /// during a transfer begins anew.
+    pub congestion_control: CongestionControl,
 }
 
 impl Default for StreamOptions {
@@ -61,6 +77,30 @@ impl Default for StreamOptions {
             nodelay: true,
             keep_alive: None,
             user_timeout: None,
+            linger: None,
+            congestion_control: CongestionControl::default(),
+        }
+    }
+}
+
+/// How the amount of data in flight adapts to the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CongestionControl {
+    /// It begins small, grows while the peer acknowledges, and shrinks when
+    /// segments get lost (RFC 5681).
+    #[default]
+    Reno,
+    /// It does not: as much is sent as the peer has room for. For links that
+    /// lose nothing and are shared with nobody.
+    Off,
+}
+
+impl From<CongestionControl> for tcp::CongestionControl {
+    fn from(control: CongestionControl) -> Self {
+        match control {
+            CongestionControl::Reno => Self::Reno,
+            CongestionControl::Off => Self::None,
         }
     }
 }

@@ -9,7 +9,9 @@ use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::EthernetAddress;
 
+use super::Error;
 use super::addresses::Addresses;
+use super::closing::{Closing, Wait};
 use super::config::{Config, Ipv4Source};
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
@@ -18,6 +20,7 @@ use super::discovery::Asked;
 use super::dns::Dns;
 use super::endpoints::Endpoints;
 use super::ingress;
+use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
@@ -47,10 +50,11 @@ pub(super) struct State {
     pub(super) iface: Interface,
     pub(super) loopback: Loopback,
     pub(super) table: Table,
+    pub(super) closing: Closing,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
     pub(super) dns: Dns,
-    pub(super) random: Random,
+    pub(super) limits: Limits,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
     pub(super) nobody: SocketSet<'static>,
@@ -61,7 +65,7 @@ pub(super) struct State {
     /// Who waits for an address.
     pub(super) config_wakers: Vec<Waker>,
     pub(super) config_woken: bool,
-    pub(super) next_port: u16,
+    pub(super) random: Random,
     /// The send queue was full.
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
@@ -80,7 +84,7 @@ pub(super) fn now() -> Instant {
 
 impl State {
     pub(super) fn new(mut nic: Box<dyn Nic>, config: Config, seed: u64) -> Self {
-        // Three independent numbers of one seed, by splitmix64.
+        // Independent numbers of one seed, by splitmix64.
         let mut draws = seed;
         let mut draw = || {
             draws = draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -88,6 +92,7 @@ impl State {
             let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^ mixed >> 31
         };
+        let limits = config.limits.clamped();
         let mut interface = iface::Config::new(EthernetAddress(nic.mac()).into());
         interface.random_seed = draw();
         let mut port = Port::new(&mut *nic);
@@ -99,10 +104,11 @@ impl State {
             iface,
             loopback: Loopback::new(now, draw()),
             table: Table::new([draw(), draw()]),
+            closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
             endpoints: Endpoints::new(),
             dns: Dns::new(),
-            random: Random::new([draw(), draw()]),
+            limits,
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
             ingress: ingress::Scratch::default(),
@@ -111,7 +117,7 @@ impl State {
             asked: Asked::new(),
             config_wakers: Vec::new(),
             config_woken: false,
-            next_port: draw() as u16,
+            random: Random::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
             unreachables: Rate::default(),
@@ -141,11 +147,13 @@ impl State {
         }
         if !self.blocked {
             self.table.mark_stalled_dirty(STEP);
-            self.endpoints.mark_stalled_dirty(STEP);
         }
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
+        if !self.closing.is_empty() {
+            self.closing.expire(now);
+        }
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if !wakes.has_room() {
@@ -160,39 +168,31 @@ impl State {
                 }
             }
         }
-        self.endpoints.mark_due_dirty(now, STEP);
-        for _ in 0..self.endpoints.dirty.len().min(STEP) {
-            if !wakes.has_room() {
-                break;
-            }
-            if let Some(index) = self.endpoints.dirty.pop() {
-                self.egress_endpoint(now, index, wakes);
-            }
+        if !self.endpoints.is_empty() {
+            self.step_endpoints(now, STEP, wakes);
         }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let deadlines = [&self.table.deadlines, &self.endpoints.deadlines];
-        let due = deadlines.map(|deadlines| deadlines.earliest().is_some_and(|at| at <= now));
-        let stalled = !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty();
-        let card = frames == STEP || stalled;
-        due != [false; 2] || self.has_unsent() || (card && !self.blocked)
+        let next = sooner(
+            self.table.deadlines.earliest(),
+            self.endpoints.deadlines.earliest(),
+        );
+        let due = next.is_some_and(|at| at <= now);
+        let card = frames == STEP || self.is_stalled();
+        due || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let sockets = self.table.deadlines.earliest();
-        let dhcp = self.dhcp.as_ref().and_then(Dhcp::deadline);
-        let datagrams = self.endpoints.deadlines.earliest();
-        let others = [
-            datagrams,
-            dhcp,
-            self.addresses.deadline(),
-            self.groups.deadline(),
-        ];
-        sockets
-            .into_iter()
-            .chain(others.into_iter().flatten())
-            .min()
+        let mut at = self.table.deadlines.earliest();
+        at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
+        at = sooner(at, self.addresses.deadline());
+        at = sooner(at, self.groups.deadline());
+        at = sooner(at, self.endpoints.deadlines.earliest());
+        if !self.closing.is_empty() {
+            at = sooner(at, self.closing.deadline());
+        }
+        at
     }
 
     /// Whether something can be sent, or is on its way to the guest itself.
@@ -202,11 +202,15 @@ impl State {
             || self.loopback.is_waiting()
     }
 
+    /// Whether something waits for room in the card's send queue.
+    fn is_stalled(&self) -> bool {
+        !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty()
+    }
+
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let stalled = !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty();
         self.has_unsent()
-            || (stalled && !self.blocked_is_known)
+            || (self.is_stalled() && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -238,7 +242,11 @@ impl State {
             for _ in 0..EGRESS_BURST {
                 let (iface, mut port) =
                     loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+                port.sent.watched = connection.is_ending;
                 let result = iface.poll_egress(now, &mut port, &mut connection.set);
+                if let Some(marks) = port.sent.marks {
+                    connection.note_sent(marks);
+                }
                 exhausted |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.aside += port.sent.aside;
@@ -303,16 +311,16 @@ impl State {
                 }
             }
             Phase::HalfOpen(_) if state != SynReceived => {
-                self.stats.half_open_expired += u64::from(cause == Cause::Egress);
+                *match cause {
+                    Cause::Egress => &mut self.stats.half_open_expired,
+                    Cause::Ingress if connection.opened_by.is_some() => {
+                        &mut self.stats.half_open_reset
+                    }
+                    Cause::Ingress => &mut self.stats.malformed,
+                } += 1;
                 return self.discard(index);
             }
-            Phase::Queued(listener) if state == Closed => {
-                let id = self.table.id(index);
-                if let Some(listening) = self.listeners.get_mut(listener) {
-                    listening.queue.retain(|&queued| queued != id);
-                }
-                return self.discard(index);
-            }
+            Phase::Queued(_) if state == Closed => return self.discard(index),
             Phase::Connecting if established => {
                 connection.phase = Phase::Open;
                 self.stats.connected += 1;
@@ -343,20 +351,17 @@ impl State {
         let Some(connection) = self.table.get(index) else {
             return;
         };
-        let (phase, state) = (connection.phase, connection.tcp().state());
         if connection.is_finished() {
-            if !phase.is_owned() {
+            if !connection.phase.is_owned() {
                 return self.discard(index);
             }
             self.table.unindex(index);
         }
-        if phase == Phase::Orphan && state == tcp::State::TimeWait {
-            self.note_time_wait(index);
-        }
         self.schedule(now, index);
     }
 
-    /// Notes when a connection wants to be looked at.
+    /// Notes when a connection wants to be looked at, unless a record can do
+    /// what is left to do.
     fn schedule(&mut self, now: Instant, index: u32) {
         let Some(connection) = self.table.get_mut(index) else {
             return;
@@ -366,6 +371,11 @@ impl State {
         } else {
             let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
             let socket = iface.poll_at(now, &connection.set);
+            if connection.phase == Phase::Orphan
+                && let Some((wait, marks)) = connection.remains(now, socket)
+            {
+                return self.shrink(now, index, wait, marks);
+            }
             socket.into_iter().chain(connection.orphan_until).min()
         };
         if at.is_some_and(|at| at <= now) {
@@ -380,24 +390,45 @@ impl State {
     /// its listener.
     fn promote(&mut self, index: u32, listener: ListenerId) -> bool {
         self.table.half_open.remove(index);
-        let id = self.table.id(index);
         if let Some(connection) = self.table.get_mut(index) {
             connection.phase = Phase::Queued(listener);
         }
-        self.listeners.enqueue(listener, id)
+        self.listeners
+            .enqueue(listener, &mut self.table.queued, index)
+    }
+
+    /// Takes a connection in.
+    pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
+        let bytes = connection.buffer_bytes();
+        let index = self.table.insert(connection)?;
+        self.stats.buffer_bytes += bytes;
+        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
+        Ok(index)
     }
 
     /// Drops a connection without a word to the peer. Nobody owns it, so it
     /// holds no waker.
     pub(super) fn discard(&mut self, index: u32) {
+        let Some(connection) = self.table.get(index) else {
+            return;
+        };
+        self.stats.buffer_bytes -= connection.buffer_bytes();
+        if let Phase::Queued(listener) = connection.phase {
+            self.listeners
+                .dequeue(listener, &mut self.table.queued, index);
+        }
         self.table.remove(index);
     }
 
     /// Makes a connection that no stream owns any more close in the background.
     pub(super) fn orphan(&mut self, now: Instant, index: u32) {
         if let Some(connection) = self.table.get_mut(index) {
+            let linger = connection.options.linger.map(Into::into);
+            let lifetime = linger.map_or(ORPHAN_LIFETIME, |linger: Duration| {
+                linger.min(ORPHAN_LIFETIME)
+            });
             connection.phase = Phase::Orphan;
-            connection.orphan_until = Some(now + ORPHAN_LIFETIME);
+            connection.orphan_until = Some(now + lifetime);
             self.note_orphan(index);
         }
     }
@@ -418,10 +449,21 @@ impl State {
             sockets: self.table.len(),
             datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
-            time_wait: self.table.time_wait.len(),
+            orphans: self.table.orphans.len(),
+            closing: self.closing.len(),
+            time_wait: self.closing.len_of(Wait::Time),
             loopback_lost: self.loopback.lost(),
             ..self.stats
         }
+    }
+}
+
+/// The sooner of two deadlines. Every call of the program asks for it.
+#[inline]
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -24,10 +24,20 @@ pub struct Stats {
     pub backlog_full: u64,
     /// Connections refused for want of memory, of which peers get seven eighths.
     pub out_of_memory: u64,
+    /// Connections refused: as many existed as
+    /// [`Limits::connections`](super::Limits::connections) allows.
+    pub refused_connections: u64,
+    /// Connections refused: their buffers would have exceeded
+    /// [`Limits::buffer_bytes`](super::Limits::buffer_bytes).
+    pub refused_buffers: u64,
     /// Half-open connections that gave way to newer ones.
     pub half_open_evicted: u64,
     /// Half-open connections whose peer never answered.
     pub half_open_expired: u64,
+    /// Half-open connections that their peer reset.
+    pub half_open_reset: u64,
+    /// Half-open connections whose peer began anew from the same port.
+    pub half_open_restarted: u64,
     /// Connections whose stream was dropped and whose peer would not let go, which
     /// gave way to newer ones.
     pub orphans_evicted: u64,
@@ -35,6 +45,11 @@ pub struct Stats {
     pub loopback_packets: u64,
     /// Those of them lost for want of memory.
     pub loopback_lost: u64,
+    /// Records of closed connections that gave way to newer ones.
+    pub closing_evicted: u64,
+    /// Segments for closed connections that were not acknowledged once more, as
+    /// too many had been already.
+    pub challenges_limited: u64,
     /// Answers dropped, as the card's send queue was full.
     pub send_queue_full: u64,
     /// Times that a frame was found which no interrupt had announced.
@@ -47,8 +62,16 @@ pub struct Stats {
     pub sockets: usize,
     /// Those of them whose handshake is under way, by a peer's wish.
     pub half_open: usize,
+    /// Those of them whose stream was dropped.
+    pub orphans: usize,
+    /// Records of closed connections that exist now.
+    pub closing: usize,
     /// Those of them that only wait for late segments.
     pub time_wait: usize,
+    /// Bytes in the buffers of connections now.
+    pub buffer_bytes: usize,
+    /// The most that there ever were.
+    pub buffer_bytes_most: usize,
     /// Datagrams received for a socket, and answers to pings.
     pub datagrams_received: u64,
     /// Datagrams and pings sent.

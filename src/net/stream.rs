@@ -10,7 +10,8 @@ use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 
 use super::frame::Key;
-use super::options::{StreamOptions, TcpOptions};
+use super::options::{CongestionControl, StreamOptions, TcpOptions};
+use super::ports::PortSearch;
 use super::state::{State, now};
 use super::table::SocketId;
 use super::wakes::Wakes;
@@ -22,9 +23,10 @@ use crate::time;
 /// What is written leaves at once; nothing needs flushing. At most one task may
 /// wait to read and one to write.
 ///
-/// Dropping the stream closes the connection in the background: what was
-/// written is still delivered, unless data is left that was received and not
-/// read, which resets the connection (RFC 9293 §3.10.4).
+/// Dropping the stream closes the connection in the background and never waits:
+/// what was written is still delivered, unless data is left that was received
+/// and not read, which resets the connection (RFC 9293 §3.10.4), or
+/// [`StreamOptions::linger`] says otherwise.
 pub struct TcpStream {
     stack: Stack,
     id: SocketId,
@@ -54,7 +56,7 @@ impl TcpStream {
     /// - [`Error::NetworkUnreachable`] without an address or a route,
     /// - [`Error::AddrNotAvailable`] if all ports are in use,
     /// - [`Error::InvalidInput`] if `remote` is not a host and a port,
-    /// - [`Error::OutOfMemory`].
+    /// - [`Error::LimitReached`] or [`Error::OutOfMemory`].
     pub async fn connect(stack: Stack, remote: SocketAddr) -> Result<Self, Error> {
         Self::connect_with(stack, remote, TcpOptions::default()).await
     }
@@ -69,9 +71,15 @@ impl TcpStream {
         remote: SocketAddr,
         options: TcpOptions,
     ) -> Result<Self, Error> {
-        let (id, key) = stack
-            .shared
-            .visit(|state, wakes| state.connect(now(), remote, &options, wakes))?;
+        let mut search = PortSearch::default();
+        let (id, key) = loop {
+            let begun = stack
+                .shared
+                .visit(|state, wakes| state.connect(now(), remote, &options, &mut search, wakes));
+            if let Poll::Ready(begun) = begun {
+                break begun?;
+            }
+        };
         let stream = Self::new(stack, id, key);
         let connected = poll_fn(|context| {
             stream.poll(context, Side::Writer, |state, _, _| {
@@ -163,6 +171,18 @@ impl TcpStream {
     /// [`StreamOptions::user_timeout`].
     pub fn set_user_timeout(&self, timeout: Option<Duration>) {
         self.change(|options| options.user_timeout = timeout);
+    }
+
+    /// What becomes of unfinished business when the stream is dropped; see
+    /// [`StreamOptions::linger`].
+    pub fn set_linger(&self, linger: Option<Duration>) {
+        self.change(|options| options.linger = linger);
+    }
+
+    /// How the amount of data in flight is decided; see
+    /// [`StreamOptions::congestion_control`].
+    pub fn set_congestion_control(&self, congestion_control: CongestionControl) {
+        self.change(|options| options.congestion_control = congestion_control);
     }
 
     /// The options as they are.

@@ -14,7 +14,7 @@ use super::Error;
 use super::connection::Connection;
 use super::deadlines::Deadlines;
 use super::frame::Key;
-use super::index_list::IndexList;
+use super::index_list::{IndexList, Links};
 
 const NONE: u32 = u32::MAX;
 
@@ -51,8 +51,8 @@ pub(super) struct Table {
     pub(super) half_open: IndexList,
     /// Those whose stream was dropped, oldest first.
     pub(super) orphans: IndexList,
-    /// Those of them in TIME-WAIT, oldest first.
-    pub(super) time_wait: IndexList,
+    /// The places in the queues of the listeners.
+    pub(super) queued: Links,
     /// When each wants to be looked at again.
     pub(super) deadlines: Deadlines,
 }
@@ -70,7 +70,7 @@ impl Table {
             stalled: IndexList::new(),
             half_open: IndexList::new(),
             orphans: IndexList::new(),
-            time_wait: IndexList::new(),
+            queued: Links::new(),
             deadlines: Deadlines::new(),
         }
     }
@@ -126,7 +126,7 @@ impl Table {
         self.stalled.grow(count).map_err(drop)?;
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
-        self.time_wait.grow(count).map_err(drop)?;
+        self.queued.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
         self.first_free = self.slots.len() as u32;
@@ -137,7 +137,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a connection out of everything.
+    /// Takes a connection out of everything but the queue of its listener.
     pub(super) fn remove(&mut self, index: u32) -> Option<Connection> {
         self.unindex(index);
         for list in [
@@ -146,7 +146,6 @@ impl Table {
             &mut self.stalled,
             &mut self.half_open,
             &mut self.orphans,
-            &mut self.time_wait,
         ] {
             list.remove(index);
         }

@@ -143,6 +143,11 @@ pub fn segment_to(
         timestamp: None,
         payload: &[],
     };
+    tcp(to, from, &repr)
+}
+
+/// Any TCP segment, from any address to any.
+pub fn tcp(to: Ipv4Address, from: Ipv4Address, repr: &TcpRepr<'_>) -> Vec<u8> {
     let mut bytes = vec![0; repr.buffer_len()];
     repr.emit(
         &mut TcpPacket::new_unchecked(&mut bytes[..]),

@@ -1,6 +1,8 @@
 //! The network stack on the host, over a wire in memory, against another host.
 
+mod backlog;
 mod cancel;
+mod closing;
 mod datagrams;
 mod dhcp;
 mod dns;
@@ -10,9 +12,15 @@ mod frames6;
 mod garbage;
 mod ip;
 mod ip6;
+mod leases;
+mod limits;
 mod loopback;
+mod many;
+mod options;
 mod peer;
 mod ping;
+mod ports;
+mod raw;
 mod routes;
 mod scale;
 mod tcp;

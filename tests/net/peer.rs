@@ -9,8 +9,10 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use firstpoll::arch::{self, host};
-use firstpoll::net::{self, Config, Ipv4Config, Stack};
+use firstpoll::net::{self, Config, Ipv4Config, Limits, Stack};
 use firstpoll::runtime;
+use firstpoll_peer::frame::Parsed;
+use firstpoll_peer::{Direction, Impairment, Path};
 use smoltcp::iface::{self, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{self, Socket, SocketBuffer, State};
@@ -39,25 +41,41 @@ struct Inner {
     iface: Interface,
     sockets: SocketSet<'static>,
     port: Port,
+    /// What happens to frames on their way to the far host, and from it.
+    incoming: Path,
+    outgoing: Path,
+    services: Vec<Service>,
     wakers: Vec<Waker>,
     next_port: u16,
     /// Frames that the stack has sent, for tests that look at them.
     seen: VecDeque<Vec<u8>>,
 }
 
+/// Looks at a frame: whether it is for it, and the frames that answer it.
+type Service = Box<dyn FnMut(&Parsed<'_>, std::time::Duration) -> Option<Vec<Vec<u8>>>>;
+
+#[derive(Default)]
 struct Port {
-    wire: Wire,
     arrived: VecDeque<Vec<u8>>,
+    departing: VecDeque<Vec<u8>>,
 }
 
 /// A stack with a static address, on a clock that stands still until the core
 /// halts, and the host at the other end of its wire.
 pub fn start() -> (Stack, Peer) {
-    start_with(Config::from(Ipv4Config {
-        address: STACK_IP,
-        prefix_len: 24,
-        gateway: Some(PEER_IP),
-    }))
+    start_limited(Limits::default())
+}
+
+/// The same, with a stack that may hold less.
+pub fn start_limited(limits: Limits) -> (Stack, Peer) {
+    start_with(Config {
+        limits,
+        ..Config::from(Ipv4Config {
+            address: STACK_IP,
+            prefix_len: 24,
+            gateway: Some(PEER_IP),
+        })
+    })
 }
 
 pub fn start_with(config: Config) -> (Stack, Peer) {
@@ -73,16 +91,18 @@ pub fn start_with(config: Config) -> (Stack, Peer) {
     (stack, peer)
 }
 
+/// The time that has passed, as paths count it.
+fn path_now() -> std::time::Duration {
+    std::time::Duration::from_nanos(arch::Instant::now().as_nanos())
+}
+
 pub fn smol_now() -> Instant {
     Instant::from_micros((arch::Instant::now().as_nanos() / 1000) as i64)
 }
 
 impl Peer {
     fn new(wire: Wire) -> Self {
-        let mut port = Port {
-            wire: wire.clone(),
-            arrived: VecDeque::new(),
-        };
+        let mut port = Port::default();
         let mut config = iface::Config::new(PEER_MAC.into());
         config.random_seed = 42;
         let mut iface = Interface::new(config, &mut port, smol_now());
@@ -95,6 +115,9 @@ impl Peer {
             iface,
             sockets: SocketSet::new(Vec::new()),
             port,
+            incoming: Path::default(),
+            outgoing: Path::default(),
+            services: Vec::new(),
             wakers: Vec::new(),
             next_port: 1024,
             seen: VecDeque::new(),
@@ -116,21 +139,46 @@ impl Peer {
 
     /// Lets the far host work on what has arrived; whether it sent anything.
     pub fn poll(&self) -> bool {
+        let now = path_now();
         let mut inner = self.inner.borrow_mut();
-        while let Some(frame) = self.wire.receive() {
-            inner.seen.push_back(frame.clone());
-            inner.port.arrived.push_back(frame);
-        }
         let Inner {
             iface,
             sockets,
             port,
+            incoming,
+            outgoing,
+            services,
             wakers,
+            seen,
             ..
         } = &mut *inner;
+        while let Some(frame) = self.wire.receive() {
+            seen.push_back(frame.clone());
+            incoming.send(frame, now);
+        }
+        while let Some(frame) = incoming.receive(now) {
+            let parsed = Parsed::parse(&frame);
+            let answers = parsed.and_then(|parsed| {
+                let mut services = services.iter_mut();
+                services.find_map(|service| service(&parsed, now))
+            });
+            match answers {
+                Some(answers) => answers
+                    .into_iter()
+                    .for_each(|answer| outgoing.send(answer, now)),
+                None => port.arrived.push_back(frame),
+            }
+        }
         iface.poll(smol_now(), port, sockets);
+        for frame in port.departing.drain(..) {
+            outgoing.send(frame, now);
+        }
+        let arriving: Vec<_> = std::iter::from_fn(|| outgoing.receive(now)).collect();
         let wakers = std::mem::take(wakers);
         drop(inner);
+        for frame in arriving {
+            self.wire.send(frame);
+        }
         let woken = !wakers.is_empty();
         for waker in wakers {
             waker.wake();
@@ -147,13 +195,9 @@ impl Peer {
         if self.wire.is_busy() || (woken && self.inner.borrow().seen.len() > before) {
             return true;
         }
-        let mut inner = self.inner.borrow_mut();
-        let Inner { iface, sockets, .. } = &mut *inner;
-        let Some(at) = iface.poll_at(smol_now(), sockets) else {
+        let Some(at) = self.next_deadline() else {
             return false;
         };
-        drop(inner);
-        let at = arch::Instant::from_nanos(at.total_micros() as u64 * 1000);
         let at = at.max(arch::Instant::now());
         if programmed.is_some_and(|programmed| programmed <= at) {
             return false;
@@ -161,6 +205,39 @@ impl Peer {
         host::set_clock(at);
         self.poll();
         true
+    }
+
+    /// When the far host has something to do, or a frame arrives.
+    fn next_deadline(&self) -> Option<arch::Instant> {
+        self.with(|inner| {
+            let host = inner.iface.poll_at(smol_now(), &inner.sockets);
+            let host = host.map(|at| at.total_micros() as u64 * 1000);
+            let arrivals = [&inner.incoming, &inner.outgoing].map(Path::next_arrival);
+            let arrivals = arrivals.into_iter().flatten();
+            let arrivals = arrivals.map(|at| at.as_nanos() as u64);
+            arrivals.chain(host).min().map(arch::Instant::from_nanos)
+        })
+    }
+
+    /// Changes what happens to frames on their way, as the far host sees it.
+    pub fn impair(&self, direction: Direction, impairment: Impairment, seed: u64) {
+        self.with_path(direction, |path| path.impair(impairment, seed));
+    }
+
+    /// Shows each frame to `service` before the far host sees it.
+    pub fn serve(
+        &self,
+        service: impl FnMut(&Parsed<'_>, std::time::Duration) -> Option<Vec<Vec<u8>>> + 'static,
+    ) {
+        self.with(|inner| inner.services.push(Box::new(service)));
+    }
+
+    /// Does what is called for to one of the ways.
+    pub fn with_path<R>(&self, direction: Direction, body: impl FnOnce(&mut Path) -> R) -> R {
+        self.with(|inner| match direction {
+            Direction::Incoming => body(&mut inner.incoming),
+            Direction::Outgoing => body(&mut inner.outgoing),
+        })
     }
 
     /// The frames that the stack has sent since the last call.
@@ -232,8 +309,13 @@ impl Peer {
 
     /// Listens on `port` for one connection.
     pub fn listen(&self, port: u16) -> PeerStream {
+        self.listen_with(port, 64 << 10)
+    }
+
+    /// Listens on `port` for one connection, with buffers of this size.
+    pub fn listen_with(&self, port: u16, buffer: usize) -> PeerStream {
         self.with(|inner| {
-            let mut socket = new_socket(64 << 10);
+            let mut socket = new_socket(buffer);
             socket.listen(port).unwrap();
             PeerStream {
                 handle: inner.sockets.add(socket),
@@ -353,6 +435,11 @@ impl PeerStream {
         all
     }
 
+    /// How many bytes were written and not acknowledged.
+    pub fn send_queue(&self) -> usize {
+        self.with(|socket| socket.send_queue())
+    }
+
     pub fn close(&self) {
         self.with(|socket| socket.close());
     }
@@ -372,15 +459,15 @@ impl PeerStream {
 
 impl phy::Device for Port {
     type RxToken<'a> = RxToken;
-    type TxToken<'a> = TxToken;
+    type TxToken<'a> = TxToken<'a>;
 
-    fn receive(&mut self, _: Instant) -> Option<(RxToken, TxToken)> {
+    fn receive(&mut self, _: Instant) -> Option<(RxToken, TxToken<'_>)> {
         let frame = self.arrived.pop_front()?;
-        Some((RxToken(frame), TxToken(self.wire.clone())))
+        Some((RxToken(frame), TxToken(&mut self.departing)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<TxToken> {
-        Some(TxToken(self.wire.clone()))
+    fn transmit(&mut self, _: Instant) -> Option<TxToken<'_>> {
+        Some(TxToken(&mut self.departing))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -392,7 +479,7 @@ impl phy::Device for Port {
 }
 
 pub struct RxToken(Vec<u8>);
-pub struct TxToken(Wire);
+pub struct TxToken<'a>(&'a mut VecDeque<Vec<u8>>);
 
 impl phy::RxToken for RxToken {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
@@ -400,11 +487,11 @@ impl phy::RxToken for RxToken {
     }
 }
 
-impl phy::TxToken for TxToken {
+impl phy::TxToken for TxToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
         let mut frame = vec![0; len];
         let result = f(&mut frame);
-        self.0.send(frame);
+        self.0.push_back(frame);
         result
     }
 }

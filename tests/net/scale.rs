@@ -1,7 +1,7 @@
 //! Many connections: one after another, at once, and hostile ones.
 
 use firstpoll::arch::{Memory, host};
-use firstpoll::net::{Buffers, ListenerOptions, TcpListener, TcpOptions, TcpStream};
+use firstpoll::net::{Buffers, ListenerOptions, TcpListener, TcpStream};
 use firstpoll::time::{Duration, sleep, timeout};
 use firstpoll::{block_on, spawn, yield_now};
 use smoltcp::wire::{ArpOperation, Ipv4Address, TcpControl};
@@ -12,7 +12,7 @@ use crate::peer::{PEER_IP, PEER_MAC, start};
 const SEC: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Case C1, in small, and the bound on connections in TIME-WAIT.
+/// Case C1, in small; TIME-WAIT costs a record each.
 #[test]
 fn two_thousand_connections_one_after_another() {
     let (stack, peer) = start();
@@ -34,20 +34,26 @@ fn two_thousand_connections_one_after_another() {
             client.close();
             client.closed().await;
             peer.forget_closed();
-            assert!(stack.stats().sockets <= 130, "{:?}", stack.stats());
+            assert!(stack.stats().sockets <= 2, "{:?}", stack.stats());
         }
         server.await;
         sleep(60 * SEC).await;
     });
     let stats = stack.stats();
     assert_eq!(
-        (stats.accepted, stats.sockets, stats.half_open),
-        (2000, 0, 0)
+        (
+            stats.accepted,
+            stats.sockets,
+            stats.half_open,
+            stats.closing
+        ),
+        (2000, 0, 0, 0)
     );
 }
 
 /// A port of the peer that comes again while its last connection is in
-/// TIME-WAIT here.
+/// TIME-WAIT here. This peer draws its sequence numbers at random, so that some
+/// attempts look late and have to be repeated until TIME-WAIT is over.
 #[test]
 fn a_peer_may_use_its_port_again() {
     let (stack, peer) = start();
@@ -63,7 +69,8 @@ fn a_peer_may_use_its_port_again() {
         }
         assert_eq!(stack.stats().accepted, 10);
     });
-    assert!(firstpoll::time::Instant::now() - crate::peer::START < SEC);
+    let elapsed = firstpoll::time::Instant::now() - crate::peer::START;
+    assert!(elapsed < 9 * 16 * SEC, "{elapsed:?}");
 }
 
 #[test]
@@ -294,38 +301,6 @@ fn an_honest_client_gets_through_a_flood_that_takes_the_memory() {
         assert!(timeout(SEC / 2, listener.accept()).await.is_ok());
         assert!(stack.stats().half_open_evicted > 0);
         drop(client);
-    });
-}
-
-/// Case C4, in small: the ports go round while one connection stays.
-#[test]
-fn outgoing_ports_are_never_zero_nor_in_use() {
-    let (stack, peer) = start();
-    let held = peer.listen(99);
-    block_on(async {
-        let stays = TcpStream::connect(stack, (PEER_IP, 99).into())
-            .await
-            .unwrap();
-        assert!(held.established().await);
-        let options = TcpOptions {
-            buffers: Buffers {
-                receive_bytes: 1024,
-                send_bytes: 1024,
-            },
-            ..TcpOptions::default()
-        };
-        for _ in 0..17_000 {
-            let far = peer.listen(99);
-            let near = TcpStream::connect_with(stack, (PEER_IP, 99).into(), options)
-                .await
-                .unwrap();
-            let port = near.local_addr().port();
-            assert!(port >= 49_152 && port != stays.local_addr().port());
-            far.abort();
-            drop(near);
-            sleep(MS).await;
-            peer.forget_closed();
-        }
     });
 }
 

@@ -1,5 +1,11 @@
-//! A DHCP server with one lease, enough for one guest (RFC 2131).
+//! A DHCP server for one guest (RFC 2131), which does what a script says: it
+//! can change its mind, keep silent, and lie.
 
+mod message;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
 use std::time::Duration;
 
 use smoltcp::wire::{
@@ -17,35 +23,156 @@ pub struct Lease {
     pub prefix_len: u8,
     /// The router.
     pub gateway: Option<Ipv4Address>,
-    /// Name servers; at most one is sent.
+    /// Name servers, however many.
     pub dns: Vec<Ipv4Address>,
     /// How long the client may keep the address.
     pub duration: Duration,
+    /// After what time it shall ask this server for more (T1).
+    pub renew_after: Option<Duration>,
+    /// After what time it shall ask any server for more (T2).
+    pub rebind_after: Option<Duration>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Server {
-    lease: Lease,
-    acknowledged: u32,
+impl Default for Lease {
+    /// What QEMU's user-mode network gives, for an hour.
+    fn default() -> Self {
+        Self {
+            ip: Ipv4Address::new(10, 0, 2, 15),
+            prefix_len: 24,
+            gateway: Some(Ipv4Address::new(10, 0, 2, 2)),
+            dns: vec![Ipv4Address::new(10, 0, 2, 3)],
+            duration: Duration::from_secs(3600),
+            renew_after: None,
+            rebind_after: None,
+        }
+    }
+}
+
+/// Why a client asks (RFC 2131 §4.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It looks for servers.
+    Discover,
+    /// It takes what was offered.
+    Select,
+    /// It had an address before it was started again.
+    Reboot,
+    /// It wants to keep its address, and asks this server.
+    Renew,
+    /// It wants to keep its address, and asks any server.
+    Rebind,
+    /// Something that is not answered: it declines, releases or informs.
+    Other,
+}
+
+/// What a client asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When.
+    pub at: Duration,
+    /// Why.
+    pub kind: Kind,
+    /// For which address.
+    pub wanted: Option<Ipv4Address>,
+    /// For which server, if it says so.
+    pub server: Option<Ipv4Address>,
+    /// Its number of the exchange.
+    pub transaction_id: u32,
+}
+
+/// What the server does about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Offers the lease, or grants it if the client wants just its address, or
+    /// else denies.
+    Grant(Lease),
+    /// Grants the lease, whatever address the client wants.
+    Insist(Lease),
+    /// Denies.
+    Deny,
+    /// Nothing.
+    Silence,
+    /// What [`Grant`](Self::Grant) does, but for a lie.
+    Lie(Lease, Lie),
+    /// One after the other.
+    Several(Vec<Reply>),
+}
+
+/// What is wrong with an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It belongs to another exchange.
+    TransactionId,
+    /// It names another server.
+    ServerId(Ipv4Address),
+    /// It is for another client's card.
+    Client,
+    /// It does not begin its options as DHCP does.
+    Cookie,
+    /// It ends after so many bytes.
+    Cut(usize),
+    /// It lacks an option.
+    Without(u8),
+    /// An option says that it has so many bytes.
+    OptionLength(u8, u8),
+    /// It is these bytes instead.
+    Garbage(Vec<u8>),
+}
+
+type Script = Box<dyn FnMut(&Request) -> Reply + Send>;
+
+/// The server, without a clock or a network.
+pub struct Server {
+    script: Script,
+    requests: Vec<Request>,
+    granted: u32,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("requests", &self.requests)
+            .field("granted", &self.granted)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {
-    pub(crate) fn new(lease: Lease) -> Self {
+    /// A server that asks `script` what to do about each request.
+    pub fn new(script: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
         Self {
-            lease,
-            acknowledged: 0,
+            script: Box::new(script),
+            requests: Vec::new(),
+            granted: 0,
         }
     }
 
-    /// How many requests were granted.
-    pub(crate) fn acknowledged(&self) -> u32 {
-        self.acknowledged
+    /// A server that gives `lease` to whoever asks.
+    pub fn granting(lease: Lease) -> Self {
+        Self::new(move |_| Reply::Grant(lease.clone()))
     }
 
-    /// Looks at what came in: whether it is for a DHCP server, and the answer.
-    pub(crate) fn receive(&mut self, us: Host, parsed: &Parsed<'_>) -> Option<Option<Vec<u8>>> {
+    /// How many requests were granted, truly or by a lie.
+    pub fn granted(&self) -> u32 {
+        self.granted
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// Looks at what came in: whether it is for a DHCP server, and the frames
+    /// that answer it.
+    pub fn receive(
+        &mut self,
+        us: Host,
+        parsed: &Parsed<'_>,
+        now: Duration,
+    ) -> Option<Vec<Vec<u8>>> {
         let Parsed::Udp {
             from,
+            to,
             dst_port: DHCP_SERVER_PORT,
             data,
             ..
@@ -54,209 +181,91 @@ impl Server {
             return None;
         };
         let packet = DhcpPacket::new_unchecked(*data);
-        let Ok(request) = DhcpRepr::parse(&packet) else {
-            return Some(None);
+        let Ok(asked) = DhcpRepr::parse(&packet) else {
+            return Some(Vec::new());
         };
-        let for_us = request
-            .server_identifier
-            .is_none_or(|server| server == us.ip);
-        let message_type = match request.message_type {
-            DhcpMessageType::Discover => DhcpMessageType::Offer,
-            DhcpMessageType::Request if for_us => self.judge(&request),
-            _ => return Some(None),
+        let request = Request {
+            at: now,
+            kind: kind(&asked, to.ip == Host::BROADCAST.ip),
+            wanted: asked
+                .requested_ip
+                .or((!asked.client_ip.is_unspecified()).then_some(asked.client_ip)),
+            server: asked.server_identifier,
+            transaction_id: asked.transaction_id,
         };
-        let answer = self.answer(us, &request, message_type);
-        let mut bytes = vec![0; answer.buffer_len()];
-        answer
-            .emit(&mut DhcpPacket::new_unchecked(&mut bytes[..]))
-            .expect("the buffer has the length it wants");
-        // The client has no address yet, but its card has one.
-        let to = Host {
+        self.requests.push(request);
+        if request.server.is_some_and(|server| server != us.ip) || request.kind == Kind::Other {
+            return Some(Vec::new());
+        }
+        let client = Host {
             mac: from.mac,
-            ip: Ipv4Address::BROADCAST,
+            ip: if asked.client_ip.is_unspecified() {
+                // It has no address yet, but its card has one.
+                Ipv4Address::BROADCAST
+            } else {
+                asked.client_ip
+            },
         };
+        let reply = (self.script)(&request);
+        let messages = self.messages(us, &asked, &request, &reply);
         let ports = (DHCP_SERVER_PORT, DHCP_CLIENT_PORT);
-        Some(Some(frame::udp(us, to, ports.0, ports.1, &bytes)))
+        let frames = messages.iter();
+        let frames = frames.map(|bytes| frame::udp(us, client, ports.0, ports.1, bytes));
+        Some(frames.collect())
     }
 
-    /// A request for another address than the lease's is denied.
-    fn judge(&mut self, request: &DhcpRepr<'_>) -> DhcpMessageType {
-        let wanted = request.requested_ip.unwrap_or(request.client_ip);
-        if wanted == self.lease.ip {
-            self.acknowledged += 1;
-            DhcpMessageType::Ack
-        } else {
-            DhcpMessageType::Nak
-        }
-    }
-
-    fn answer(
-        &self,
+    fn messages(
+        &mut self,
         us: Host,
-        request: &DhcpRepr<'_>,
-        message_type: DhcpMessageType,
-    ) -> DhcpRepr<'static> {
-        let denied = message_type == DhcpMessageType::Nak;
-        let unless_denied = |ip| if denied { None } else { Some(ip) };
-        let mask = u32::MAX
-            .checked_shl(32 - u32::from(self.lease.prefix_len))
-            .unwrap_or(0);
-        let seconds = self.lease.duration.as_secs().try_into().unwrap_or(u32::MAX);
-        DhcpRepr {
-            message_type,
-            transaction_id: request.transaction_id,
-            secs: 0,
-            client_hardware_address: request.client_hardware_address,
-            client_ip: Ipv4Address::UNSPECIFIED,
-            your_ip: unless_denied(self.lease.ip).unwrap_or(Ipv4Address::UNSPECIFIED),
-            server_ip: us.ip,
-            router: self.lease.gateway.and_then(unless_denied),
-            subnet_mask: unless_denied(Ipv4Address::from_bits(mask)),
-            relay_agent_ip: Ipv4Address::UNSPECIFIED,
-            broadcast: false,
-            requested_ip: None,
-            client_identifier: None,
-            server_identifier: Some(us.ip),
-            parameter_request_list: None,
-            dns_servers: (!denied && !self.lease.dns.is_empty())
-                .then(|| self.lease.dns.iter().copied().take(1).collect()),
-            max_size: None,
-            lease_duration: (!denied).then_some(seconds),
-            renew_duration: None,
-            rebind_duration: None,
-            additional_options: &[],
+        asked: &DhcpRepr<'_>,
+        request: &Request,
+        reply: &Reply,
+    ) -> Vec<Vec<u8>> {
+        let message = match reply {
+            Reply::Silence => return Vec::new(),
+            Reply::Several(replies) => {
+                let messages = replies.iter();
+                let messages = messages.flat_map(|reply| self.messages(us, asked, request, reply));
+                return messages.collect();
+            }
+            Reply::Deny => message::denial(us, asked),
+            Reply::Grant(lease) => self.grant(us, asked, request, lease, None),
+            Reply::Lie(lease, lie) => self.grant(us, asked, request, lease, Some(lie)),
+            Reply::Insist(lease) => {
+                self.granted += 1;
+                message::lease(us, asked, DhcpMessageType::Ack, lease, None)
+            }
+        };
+        vec![message]
+    }
+
+    /// Offers or grants, or denies a request for another address.
+    fn grant(
+        &mut self,
+        us: Host,
+        asked: &DhcpRepr<'_>,
+        request: &Request,
+        lease: &Lease,
+        lie: Option<&Lie>,
+    ) -> Vec<u8> {
+        if request.kind == Kind::Discover {
+            return message::lease(us, asked, DhcpMessageType::Offer, lease, lie);
         }
+        if request.wanted != Some(lease.ip) {
+            return message::denial(us, asked);
+        }
+        self.granted += 1;
+        message::lease(us, asked, DhcpMessageType::Ack, lease, lie)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use smoltcp::wire::EthernetAddress;
-
-    const US: Host = Host {
-        mac: EthernetAddress([2, 0, 0, 0, 0, 2]),
-        ip: Ipv4Address::new(10, 0, 2, 2),
-    };
-    const CLIENT: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 15]);
-    const LEASED: Ipv4Address = Ipv4Address::new(10, 0, 2, 15);
-
-    fn server() -> Server {
-        Server::new(Lease {
-            ip: LEASED,
-            prefix_len: 24,
-            gateway: Some(US.ip),
-            dns: vec![Ipv4Address::new(10, 0, 2, 3)],
-            duration: Duration::from_secs(20),
-        })
-    }
-
-    /// What the server answers, with the address, the mask and the lease.
-    fn asked(
-        server: &mut Server,
-        message_type: DhcpMessageType,
-        requested_ip: Option<Ipv4Address>,
-    ) -> (
-        DhcpMessageType,
-        Ipv4Address,
-        Option<Ipv4Address>,
-        Option<u32>,
-    ) {
-        let request = DhcpRepr {
-            message_type,
-            requested_ip,
-            client_hardware_address: CLIENT,
-            server_identifier: None,
-            server_ip: Ipv4Address::UNSPECIFIED,
-            router: None,
-            your_ip: Ipv4Address::UNSPECIFIED,
-            subnet_mask: None,
-            dns_servers: None,
-            lease_duration: None,
-            transaction_id: 7,
-            ..server.answer(US, &EMPTY, message_type)
-        };
-        let mut bytes = vec![0; request.buffer_len()];
-        request
-            .emit(&mut DhcpPacket::new_unchecked(&mut bytes[..]))
-            .expect("the buffer is large enough");
-        let from = Host {
-            mac: CLIENT,
-            ip: Ipv4Address::UNSPECIFIED,
-        };
-        let frame = frame::udp(
-            from,
-            Host::BROADCAST,
-            DHCP_CLIENT_PORT,
-            DHCP_SERVER_PORT,
-            &bytes,
-        );
-        let parsed = Parsed::parse(&frame).expect("the request is well-formed");
-        let answer = server.receive(US, &parsed).flatten().expect("it answers");
-        let Some(Parsed::Udp { to, data, .. }) = Parsed::parse(&answer) else {
-            panic!("the answer is a datagram");
-        };
-        assert_eq!(to.mac, CLIENT);
-        let packet = DhcpPacket::new_unchecked(data);
-        let answer = DhcpRepr::parse(&packet).expect("the answer is well-formed");
-        assert_eq!(answer.transaction_id, 7);
-        (
-            answer.message_type,
-            answer.your_ip,
-            answer.subnet_mask,
-            answer.lease_duration,
-        )
-    }
-
-    const EMPTY: DhcpRepr<'static> = DhcpRepr {
-        message_type: DhcpMessageType::Discover,
-        transaction_id: 7,
-        secs: 0,
-        client_hardware_address: CLIENT,
-        client_ip: Ipv4Address::UNSPECIFIED,
-        your_ip: Ipv4Address::UNSPECIFIED,
-        server_ip: Ipv4Address::UNSPECIFIED,
-        router: None,
-        subnet_mask: None,
-        relay_agent_ip: Ipv4Address::UNSPECIFIED,
-        broadcast: false,
-        requested_ip: None,
-        client_identifier: None,
-        server_identifier: None,
-        parameter_request_list: None,
-        dns_servers: None,
-        max_size: None,
-        lease_duration: None,
-        renew_duration: None,
-        rebind_duration: None,
-        additional_options: &[],
-    };
-
-    #[test]
-    fn the_lease_is_offered_and_granted() {
-        let mut server = server();
-        let mask = Some(Ipv4Address::new(255, 255, 255, 0));
-        assert_eq!(
-            asked(&mut server, DhcpMessageType::Discover, None),
-            (DhcpMessageType::Offer, LEASED, mask, Some(20))
-        );
-        assert_eq!(server.acknowledged(), 0);
-        assert_eq!(
-            asked(&mut server, DhcpMessageType::Request, Some(LEASED)),
-            (DhcpMessageType::Ack, LEASED, mask, Some(20))
-        );
-        assert_eq!(server.acknowledged(), 1);
-    }
-
-    #[test]
-    fn another_address_is_denied() {
-        let mut server = server();
-        let wanted = Some(Ipv4Address::new(10, 0, 2, 16));
-        let nothing = Ipv4Address::UNSPECIFIED;
-        assert_eq!(
-            asked(&mut server, DhcpMessageType::Request, wanted),
-            (DhcpMessageType::Nak, nothing, None, None)
-        );
-        assert_eq!(server.acknowledged(), 0);
+fn kind(asked: &DhcpRepr<'_>, broadcast: bool) -> Kind {
+    match asked.message_type {
+        DhcpMessageType::Discover => Kind::Discover,
+        DhcpMessageType::Request if asked.server_identifier.is_some() => Kind::Select,
+        DhcpMessageType::Request if asked.requested_ip.is_some() => Kind::Reboot,
+        DhcpMessageType::Request if broadcast => Kind::Rebind,
+        DhcpMessageType::Request => Kind::Renew,
+        _ => Kind::Other,
     }
 }

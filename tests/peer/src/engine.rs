@@ -1,27 +1,27 @@
 //! The peer's state: frames and the time go in, frames come out.
 
+mod probing;
+mod queues;
+mod services;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use smoltcp::iface::{self, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
-use smoltcp::wire::{
-    ArpOperation, ArpRepr, EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address,
-};
+use smoltcp::wire::{ArpOperation, ArpRepr, EthernetAddress, IpCidr, IpEndpoint, Ipv6Address};
 
-use crate::dhcp::{Lease, Server};
+use crate::config::Config;
+use crate::datagrams::Datagrams;
+use crate::dns_stream::DnsStreams;
+use crate::frame::ndp::{self, Advertisement};
 use crate::frame::{self, Host, Parsed};
 use crate::probes::Probes;
-
-/// Of an Ethernet frame with an MTU of 1500.
-const MAX_FRAME_BYTES: usize = 1514;
-
-/// Of each direction of a connection.
-const TCP_BUFFER_BYTES: usize = 64 * 1024;
+use crate::{dhcp, dns};
+use queues::Queues;
 
 /// How many connections to a listener may wait to be accepted.
 const BACKLOG: usize = 16;
@@ -29,33 +29,11 @@ const BACKLOG: usize = 16;
 /// Connections to the other side come from these ports.
 const FIRST_PORT: u16 = 40_000;
 
-/// Who the peer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Its addresses.
-    pub host: Host,
-    /// The length of the network's part of its IP address.
-    pub prefix_len: u8,
-}
-
-impl Default for Config {
-    /// 10.0.2.2/24, where QEMU's user-mode network has the host.
-    fn default() -> Self {
-        Self {
-            host: Host {
-                mac: EthernetAddress([0x52, 0x55, 0x0a, 0x00, 0x02, 0x02]),
-                ip: Ipv4Address::new(10, 0, 2, 2),
-            },
-            prefix_len: 24,
-        }
-    }
-}
-
 /// A host on the network, without threads, sockets or a clock.
 ///
 /// Time is what has passed since the engine was made.
 pub struct Engine {
-    host: Host,
+    config: Config,
     queues: Queues,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -63,9 +41,13 @@ pub struct Engine {
     leaving: Vec<SocketHandle>,
     listeners: HashMap<u16, Vec<SocketHandle>>,
     next_port: u16,
-    neighbours: HashMap<Ipv4Address, EthernetAddress>,
+    neighbours: HashMap<IpAddr, EthernetAddress>,
     probes: Probes,
-    dhcp: Option<Server>,
+    datagrams: Datagrams,
+    advertisement: Option<Advertisement>,
+    dhcp: Option<dhcp::Server>,
+    dns: Option<dns::Server>,
+    dns_streams: DnsStreams,
     captures: HashMap<u64, Captured>,
     next_capture: u64,
 }
@@ -73,7 +55,7 @@ pub struct Engine {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("host", &self.host)
+            .field("config", &self.config)
             .field("neighbours", &self.neighbours)
             .finish_non_exhaustive()
     }
@@ -90,15 +72,21 @@ struct Captured {
 impl Engine {
     /// An idle host.
     pub fn new(config: Config) -> Self {
-        let mut queues = Queues::default();
+        let mut queues = Queues::new(config.mtu);
         let hardware = iface::Config::new(config.host.mac.into());
         let mut interface = Interface::new(hardware, &mut queues, Instant::ZERO);
+        let link_local = ndp::link_local(config.host.mac);
         interface.update_ip_addrs(|addresses| {
-            let address = IpCidr::new(config.host.ip.into(), config.prefix_len);
-            addresses.push(address).expect("it is the first address");
+            for address in [
+                IpCidr::new(config.host.ip.into(), config.prefix_len),
+                IpCidr::new(config.ip6.into(), 64),
+                IpCidr::new(link_local.into(), 64),
+            ] {
+                addresses.push(address).expect("they are the first three");
+            }
         });
         Self {
-            host: config.host,
+            config,
             queues,
             interface,
             sockets: SocketSet::new(Vec::new()),
@@ -107,15 +95,54 @@ impl Engine {
             next_port: FIRST_PORT,
             neighbours: HashMap::new(),
             probes: Probes::default(),
+            datagrams: Datagrams::default(),
+            advertisement: None,
             dhcp: None,
+            dns: None,
+            dns_streams: DnsStreams::default(),
             captures: HashMap::new(),
             next_capture: 0,
         }
     }
 
-    /// Its addresses.
+    /// Its addresses of the link and of IPv4.
     pub fn host(&self) -> Host {
-        self.host
+        self.config.host
+    }
+
+    /// Its addresses of the link and of IPv6: the link-local one or the other.
+    pub fn host6(&self, link_local: bool) -> Host<Ipv6Address> {
+        let mac = self.config.host.mac;
+        let ip = if link_local {
+            ndp::link_local(mac)
+        } else {
+            self.config.ip6
+        };
+        Host { mac, ip }
+    }
+
+    /// Its addresses, as a host with `ip` shall see them.
+    pub fn host_for(&self, ip: IpAddr) -> Host<IpAddr> {
+        match ip {
+            IpAddr::V4(_) => self.host().any(),
+            IpAddr::V6(ip) => self.host6(ip.is_unicast_link_local()).any(),
+        }
+    }
+
+    /// Gives the host one more address.
+    ///
+    /// # Panics
+    ///
+    /// If it has eight.
+    pub fn add_address(&mut self, ip: IpAddr) {
+        let prefix_len = match ip {
+            IpAddr::V4(_) => self.config.prefix_len,
+            IpAddr::V6(_) => 64,
+        };
+        self.interface.update_ip_addrs(|addresses| {
+            let pushed = addresses.push(IpCidr::new(ip.into(), prefix_len));
+            pushed.expect("a host has eight addresses at most");
+        });
     }
 
     /// A frame has arrived.
@@ -127,10 +154,8 @@ impl Engine {
         }
         if let Some(parsed) = Parsed::parse(&frame) {
             self.learn(&parsed);
-            let answer = self.probes.receive(self.host, &parsed, now);
-            let answer = answer.or_else(|| self.dhcp.as_mut()?.receive(self.host, &parsed));
-            if let Some(answer) = answer {
-                self.queues.outgoing.extend(answer);
+            if let Some(answers) = self.answer(&parsed, now) {
+                self.queues.outgoing.extend(answers);
                 return;
             }
         }
@@ -139,9 +164,11 @@ impl Engine {
 
     /// Does what is due.
     pub fn poll(&mut self, now: Duration) {
-        let now = instant(now);
-        self.interface
-            .poll(now, &mut self.queues, &mut self.sockets);
+        self.poll_interface(now);
+        if self.dns.is_some() {
+            self.serve_dns_streams(now);
+            self.poll_interface(now);
+        }
         let sockets = &mut self.sockets;
         self.leaving.retain(|&handle| {
             let state = sockets.get::<tcp::Socket<'_>>(handle).state();
@@ -152,6 +179,11 @@ impl Engine {
             }
             !gone
         });
+    }
+
+    fn poll_interface(&mut self, now: Duration) {
+        self.interface
+            .poll(instant(now), &mut self.queues, &mut self.sockets);
     }
 
     /// The next frame to send.
@@ -195,64 +227,29 @@ impl Engine {
     }
 
     /// Asks who has `ip`.
-    pub fn ask_for(&mut self, ip: Ipv4Address) {
-        self.send_frame(frame::arp_request(self.host, ip));
-    }
-
-    /// The host that has `ip`, if it was ever heard of.
-    pub fn neighbour(&self, ip: Ipv4Address) -> Option<Host> {
-        let mac = *self.neighbours.get(&ip)?;
-        Some(Host { mac, ip })
-    }
-
-    /// Sends an echo request.
-    pub fn ping(&mut self, to: Host, seq: u16, now: Duration) {
-        let frame = self.probes.ping(self.host, to, seq, now);
+    pub fn ask_for(&mut self, ip: IpAddr) {
+        let frame = match ip {
+            IpAddr::V4(ip) => frame::arp_request(self.host(), ip),
+            IpAddr::V6(ip) => {
+                let from = self.host6(ip.is_unicast_link_local());
+                ndp::neighbor_solicitation(from, ip)
+            }
+        };
         self.send_frame(frame);
     }
 
-    /// How long the answer to an echo request took, once it is there.
-    pub fn take_pong(&mut self, ip: Ipv4Address, seq: u16) -> Option<Duration> {
-        self.probes.take_pong(ip, seq)
-    }
-
-    /// Begins a TCP handshake by hand; the port of ours that it comes from.
-    ///
-    /// Its answer is acknowledged, so that the other side has an established
-    /// connection. It stays so until [`forget`](Self::forget).
-    pub fn handshake(&mut self, to: Host, port: u16, now: Duration) -> u16 {
-        let (local_port, syn) = self.probes.syn(self.host, to, port, now);
-        self.send_frame(syn);
-        local_port
-    }
-
-    /// How long the SYN from `local_port` waited for its answer.
-    pub fn handshake_time(&self, local_port: u16) -> Option<Duration> {
-        self.probes.answered(local_port)
-    }
-
-    /// Resets a connection that [`handshake`](Self::handshake) made.
-    pub fn forget(&mut self, local_port: u16) {
-        let reset = self.probes.forget(self.host, local_port);
-        self.queues.outgoing.extend(reset);
-    }
-
-    /// Gives `lease` to whoever asks for an address.
-    pub fn serve_dhcp(&mut self, lease: Lease) {
-        self.dhcp = Some(Server::new(lease));
-    }
-
-    /// How many requests for an address were granted.
-    pub fn granted_leases(&self) -> u32 {
-        self.dhcp.as_ref().map_or(0, Server::acknowledged)
+    /// The host that has `ip`, if it was ever heard of.
+    pub fn neighbour<A: Copy + Into<IpAddr>>(&self, ip: A) -> Option<Host<A>> {
+        let mac = *self.neighbours.get::<IpAddr>(&ip.into())?;
+        Some(Host { mac, ip })
     }
 
     /// Begins to connect; the socket tells how it went.
-    pub fn connect(&mut self, to: SocketAddrV4) -> SocketHandle {
-        let remote = IpEndpoint::new(IpAddress::Ipv4(*to.ip()), to.port());
+    pub fn connect(&mut self, to: SocketAddr) -> SocketHandle {
+        let remote = IpEndpoint::from(to);
         let port = self.next_port;
         self.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
-        let mut socket = socket();
+        let mut socket = socket(&self.config);
         socket
             .connect(self.interface.context(), remote, port)
             .expect("the socket is new and the ports are not zero");
@@ -261,21 +258,21 @@ impl Engine {
 
     /// Accepts connections to `port`.
     pub fn listen(&mut self, port: u16) {
-        let handles = (0..BACKLOG).map(|_| listening(&mut self.sockets, port));
+        let handles = (0..BACKLOG).map(|_| self.listening(port));
         let handles = handles.collect();
         self.listeners.insert(port, handles);
     }
 
     /// A connection to `port`, whose handshake is over.
     pub fn accept(&mut self, port: u16) -> Option<SocketHandle> {
-        let handles = self.listeners.get_mut(&port)?;
-        let ready = handles.iter_mut().find(|handle| {
-            let state = self.sockets.get::<tcp::Socket<'_>>(**handle).state();
+        let handles = self.listeners.get(&port)?;
+        let place = handles.iter().position(|&handle| {
+            let state = self.sockets.get::<tcp::Socket<'_>>(handle).state();
             !matches!(state, tcp::State::Listen | tcp::State::SynReceived)
         })?;
-        let accepted = *ready;
-        *ready = listening(&mut self.sockets, port);
-        Some(accepted)
+        let next = self.listening(port);
+        let handles = self.listeners.get_mut(&port)?;
+        Some(std::mem::replace(&mut handles[place], next))
     }
 
     /// Accepts no more connections to `port`; those that wait are reset.
@@ -297,8 +294,21 @@ impl Engine {
         self.leaving.push(handle);
     }
 
+    fn listening(&mut self, port: u16) -> SocketHandle {
+        let mut socket = socket(&self.config);
+        socket
+            .listen(port)
+            .expect("the socket is new and the port is not zero");
+        self.sockets.add(socket)
+    }
+
     /// Remembers who is who.
     fn learn(&mut self, parsed: &Parsed<'_>) {
+        if let Parsed::Neighbor { from, .. } = *parsed
+            && !from.ip.is_unspecified()
+        {
+            self.neighbours.insert(from.ip.into(), from.mac);
+        }
         if let Parsed::Arp(ArpRepr::EthernetIpv4 {
             operation: ArpOperation::Reply | ArpOperation::Request,
             source_hardware_addr: mac,
@@ -306,7 +316,7 @@ impl Engine {
             ..
         }) = *parsed
         {
-            self.neighbours.insert(ip, mac);
+            self.neighbours.insert(ip.into(), mac);
         }
     }
 }
@@ -316,68 +326,11 @@ fn instant(since_start: Duration) -> Instant {
     Instant::from_micros(i64::try_from(micros).expect("no test runs for 290,000 years"))
 }
 
-fn socket() -> tcp::Socket<'static> {
-    let buffer = || tcp::SocketBuffer::new(vec![0; TCP_BUFFER_BYTES]);
+fn socket(config: &Config) -> tcp::Socket<'static> {
+    let buffer = || tcp::SocketBuffer::new(vec![0; config.tcp_buffer_bytes]);
     let mut socket = tcp::Socket::new(buffer(), buffer());
     // A test tool must not add waits of its own.
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(None);
     socket
-}
-
-fn listening(sockets: &mut SocketSet<'static>, port: u16) -> SocketHandle {
-    let mut socket = socket();
-    socket
-        .listen(port)
-        .expect("the socket is new and the port is not zero");
-    sockets.add(socket)
-}
-
-/// The frames between smoltcp and the wire.
-#[derive(Debug, Default)]
-struct Queues {
-    incoming: VecDeque<Vec<u8>>,
-    outgoing: VecDeque<Vec<u8>>,
-}
-
-impl phy::Device for Queues {
-    type RxToken<'a> = Received;
-    type TxToken<'a> = Sender<'a>;
-
-    fn receive(&mut self, _: Instant) -> Option<(Received, Sender<'_>)> {
-        let frame = self.incoming.pop_front()?;
-        Some((Received(frame), Sender(&mut self.outgoing)))
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Sender<'_>> {
-        Some(Sender(&mut self.outgoing))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = MAX_FRAME_BYTES;
-        capabilities
-    }
-}
-
-#[derive(Debug)]
-struct Received(Vec<u8>);
-
-impl phy::RxToken for Received {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        f(&self.0)
-    }
-}
-
-#[derive(Debug)]
-struct Sender<'a>(&'a mut VecDeque<Vec<u8>>);
-
-impl phy::TxToken for Sender<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
-        let mut frame = vec![0; length];
-        let result = f(&mut frame);
-        self.0.push_back(frame);
-        result
-    }
 }

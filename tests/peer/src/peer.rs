@@ -1,21 +1,24 @@
 //! A thread that runs an engine on a unix socket.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddrV4;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::dhcp::Lease;
-use crate::engine::{Config, Engine};
-use crate::frame::{Host, Ipv4Address};
-use crate::link::Link;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::frame::Host;
+use crate::held::Held;
+use crate::impair::{Counts, Impairment};
+use crate::remote::Direction;
+use crate::shared::{Shared, Source};
 use crate::tcp::{Listener, Stream};
+use crate::udp::UdpSocket;
+use crate::{dhcp, dns};
 
 /// How often an ARP request is repeated.
 const ARP_INTERVAL: Duration = Duration::from_millis(100);
@@ -74,15 +77,7 @@ impl Peer {
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
-        let shared = Arc::new(Shared {
-            start: Instant::now(),
-            state: Mutex::new(State {
-                engine: Engine::new(config),
-                ended: None,
-            }),
-            changed: Condvar::new(),
-            wake,
-        });
+        let shared = Arc::new(Shared::new(Engine::new(config), wake));
         let for_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("peer".to_owned())
@@ -97,20 +92,41 @@ impl Peer {
         })
     }
 
-    /// Our addresses.
+    /// Our addresses of the link and of IPv4.
     pub fn host(&self) -> Host {
         self.shared.with(|engine, _| engine.host())
     }
 
-    /// Finds out who has `ip`, by ARP.
-    pub fn resolve(&self, ip: Ipv4Address, timeout: Duration) -> Option<Host> {
+    /// Does what is called for to the engine: what has no method here.
+    pub fn with<T>(&self, change: impl FnOnce(&mut Engine, Duration) -> T) -> T {
+        self.shared.with(change)
+    }
+
+    /// Changes what happens to frames on their way.
+    pub fn impair(&self, direction: Direction, impairment: Impairment, seed: u64) {
+        let mut state = self.shared.lock();
+        state.remote.path(direction).impair(impairment, seed);
+    }
+
+    /// Loses the frames that `filter` picks from now on.
+    pub fn lose(&self, direction: Direction, filter: impl FnMut(&[u8]) -> bool + Send + 'static) {
+        self.shared.lock().remote.path(direction).lose(filter);
+    }
+
+    /// What has become of the frames so far.
+    pub fn path_counts(&self, direction: Direction) -> Counts {
+        self.shared.lock().remote.path(direction).counts()
+    }
+
+    /// Finds out who has `ip`, by ARP or the like.
+    pub fn resolve<A: Copy + Into<IpAddr>>(&self, ip: A, timeout: Duration) -> Option<Host<A>> {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(host) = self.shared.with(|engine, _| engine.neighbour(ip)) {
                 return Some(host);
             }
             let left = deadline.checked_duration_since(Instant::now())?;
-            self.shared.with(|engine, _| engine.ask_for(ip));
+            self.shared.with(|engine, _| engine.ask_for(ip.into()));
             let wait = left.min(ARP_INTERVAL);
             match self.shared.wait(wait, |engine, _| engine.neighbour(ip)) {
                 Ok(host) => return Some(host),
@@ -121,12 +137,17 @@ impl Peer {
     }
 
     /// Sends one echo request; how long its answer took.
-    pub fn ping(&self, ip: Ipv4Address, seq: u16, timeout: Duration) -> Option<Duration> {
+    pub fn ping(
+        &self,
+        ip: impl Copy + Into<IpAddr>,
+        seq: u16,
+        timeout: Duration,
+    ) -> Option<Duration> {
         let to = self.resolve(ip, timeout)?;
         self.shared.with(|engine, now| engine.ping(to, seq, now));
         let pong = self
             .shared
-            .wait(timeout, |engine, _| engine.take_pong(ip, seq));
+            .wait(timeout, |engine, _| engine.take_pong(ip.into(), seq));
         pong.ok()
     }
 
@@ -134,32 +155,30 @@ impl Peer {
     /// connections in the end; how long each waited for its answer.
     pub fn handshakes(
         &self,
-        to: SocketAddrV4,
+        to: impl Into<SocketAddr>,
         count: usize,
         timeout: Duration,
     ) -> Vec<Option<Duration>> {
-        let Some(host) = self.resolve(*to.ip(), timeout) else {
-            return vec![None; count];
-        };
-        let ports: Vec<u16> = self.shared.with(|engine, now| {
-            let ports = (0..count).map(|_| engine.handshake(host, to.port(), now));
-            ports.collect()
-        });
-        // Whether or not all answers come, those that came count.
-        let _ = self.shared.wait(timeout, |engine, _| {
-            let mut ports = ports.iter();
-            ports
-                .all(|&port| engine.handshake_time(port).is_some())
-                .then_some(())
-        });
-        self.shared.with(|engine, _| {
-            let times = ports.iter().map(|&port| {
-                let time = engine.handshake_time(port);
-                engine.forget(port);
-                time
-            });
-            times.collect()
-        })
+        match self.hold(to, count, timeout) {
+            Some(held) => held.times(),
+            None => vec![None; count],
+        }
+    }
+
+    /// Sends `count` SYNs at once, acknowledges their answers, waits until all
+    /// are answered or refused or the time is up, and keeps the connections.
+    ///
+    /// `None` if nobody has the address.
+    pub fn hold(&self, to: impl Into<SocketAddr>, count: usize, timeout: Duration) -> Option<Held> {
+        let to = to.into();
+        let host = self.resolve(to.ip(), timeout)?;
+        Some(Held::new(
+            Arc::clone(&self.shared),
+            host,
+            to.port(),
+            count,
+            timeout,
+        ))
     }
 
     /// Sends a frame as it is.
@@ -176,6 +195,12 @@ impl Peer {
         });
     }
 
+    /// The size of the frames that QEMU has not taken yet: the guest is slower
+    /// than we are.
+    pub fn unsent_bytes(&self) -> usize {
+        self.shared.unsent_bytes()
+    }
+
     /// Keeps copies of the frames that arrive from now on and that `filter`
     /// lets through.
     pub fn capture(&self, filter: impl Fn(&[u8]) -> bool + Send + 'static) -> Capture {
@@ -190,8 +215,8 @@ impl Peer {
     /// # Errors
     ///
     /// `ConnectionRefused`, `TimedOut`, or why the link ended.
-    pub fn connect(&self, to: SocketAddrV4, timeout: Duration) -> io::Result<Stream> {
-        Stream::connect(Arc::clone(&self.shared), to, timeout)
+    pub fn connect(&self, to: impl Into<SocketAddr>, timeout: Duration) -> io::Result<Stream> {
+        Stream::connect(Arc::clone(&self.shared), to.into(), timeout)
     }
 
     /// Accepts connections to `port`.
@@ -199,14 +224,43 @@ impl Peer {
         Listener::new(Arc::clone(&self.shared), port)
     }
 
-    /// Gives `lease` to whoever asks for an address.
-    pub fn serve_dhcp(&self, lease: Lease) {
-        self.shared.with(|engine, _| engine.serve_dhcp(lease));
+    /// Takes the datagrams to `port`.
+    pub fn bind(&self, port: u16) -> UdpSocket {
+        UdpSocket::new(Arc::clone(&self.shared), port)
+    }
+
+    /// Serves DHCP from now on.
+    pub fn serve_dhcp(&self, server: dhcp::Server) {
+        self.shared.with(|engine, _| engine.serve_dhcp(server));
+    }
+
+    /// The requests that the DHCP server has got so far.
+    pub fn dhcp_requests(&self) -> Vec<dhcp::Request> {
+        let requests = |engine: &mut Engine, _| {
+            let server = engine.dhcp();
+            server.map_or(Vec::new(), |server| server.requests().to_vec())
+        };
+        self.shared.with(requests)
     }
 
     /// How many requests for an address were granted.
     pub fn granted_leases(&self) -> u32 {
-        self.shared.with(|engine, _| engine.granted_leases())
+        self.shared
+            .with(|engine, _| engine.dhcp().map_or(0, dhcp::Server::granted))
+    }
+
+    /// Serves DNS from now on, at all addresses of ours.
+    pub fn serve_dns(&self, server: dns::Server) {
+        self.shared.with(|engine, _| engine.serve_dns(server));
+    }
+
+    /// The queries that the DNS server has got so far.
+    pub fn dns_queries(&self) -> Vec<dns::Query> {
+        let queries = |engine: &mut Engine, _| {
+            let server = engine.dns();
+            server.map_or(Vec::new(), |server| server.queries().to_vec())
+        };
+        self.shared.with(queries)
     }
 }
 
@@ -253,159 +307,4 @@ impl Drop for Capture {
     fn drop(&mut self) {
         self.shared.with(|engine, _| engine.end_capture(self.id));
     }
-}
-
-/// Where the link comes from.
-enum Source {
-    Listener(UnixListener),
-    Stream(UnixStream),
-}
-
-/// What the thread and the callers share.
-pub(crate) struct Shared {
-    start: Instant,
-    state: Mutex<State>,
-    /// Notified when frames arrived, something was due, or the link ended.
-    changed: Condvar,
-    /// Makes the thread look at the engine.
-    wake: UnixStream,
-}
-
-struct State {
-    engine: Engine,
-    /// Why there is no link any more.
-    ended: Option<ErrorKind>,
-}
-
-impl Shared {
-    /// Changes the engine, and makes the thread send what comes of it.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Engine, Duration) -> T) -> T {
-        let result = change(&mut self.lock().engine, self.start.elapsed());
-        self.wake();
-        result
-    }
-
-    /// Calls `attempt` until it has a result, which it may have changed the
-    /// engine for.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, or why the link ended.
-    pub(crate) fn wait<T>(
-        &self,
-        timeout: Duration,
-        mut attempt: impl FnMut(&mut Engine, Duration) -> Option<T>,
-    ) -> io::Result<T> {
-        let deadline = Instant::now() + timeout;
-        let mut state = self.lock();
-        loop {
-            if let Some(result) = attempt(&mut state.engine, self.start.elapsed()) {
-                self.wake();
-                return Ok(result);
-            }
-            if let Some(ended) = state.ended {
-                return Err(ended.into());
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A test that panicked while it held the lock fails anyway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wake(&self) {
-        // A full pipe has woken the thread already.
-        let _ = (&self.wake).write(&[0]);
-    }
-
-    fn end(&self, why: ErrorKind) {
-        self.lock().ended.get_or_insert(why);
-        self.changed.notify_all();
-    }
-
-    /// The thread: moves frames until the link ends.
-    fn run(&self, source: Source, mut woken: &UnixStream) -> io::Result<()> {
-        let stream = match source {
-            Source::Stream(stream) => stream,
-            Source::Listener(listener) => {
-                while !wait_for(&listener, PollFlags::IN, woken, None)? {
-                    drain(&mut woken);
-                    if self.lock().ended.is_some() {
-                        return Ok(());
-                    }
-                }
-                listener.accept()?.0
-            }
-        };
-        let mut link = Link::new(stream)?;
-        loop {
-            let frames = link.receive()?;
-            let mut state = self.lock();
-            if state.ended.is_some() {
-                return Ok(());
-            }
-            let now = self.start.elapsed();
-            let due = state
-                .engine
-                .next_deadline(now)
-                .is_some_and(|due| due <= now);
-            let changed = due || !frames.is_empty();
-            for frame in frames {
-                state.engine.receive(frame, now);
-            }
-            state.engine.poll(now);
-            while let Some(frame) = state.engine.transmit() {
-                link.send(&frame);
-            }
-            let deadline = state.engine.next_deadline(now);
-            drop(state);
-            if changed {
-                self.changed.notify_all();
-            }
-            link.flush()?;
-            let flags = if link.has_outgoing() {
-                PollFlags::IN | PollFlags::OUT
-            } else {
-                PollFlags::IN
-            };
-            let wait = deadline.map(|deadline| deadline.saturating_sub(self.start.elapsed()));
-            wait_for(link.stream(), flags, woken, wait)?;
-            drain(&mut woken);
-        }
-    }
-}
-
-/// Waits until `source` has `flags`, which is what it returns, or until
-/// `woken` is readable or the time is up.
-fn wait_for(
-    source: &impl std::os::fd::AsFd,
-    flags: PollFlags,
-    woken: &UnixStream,
-    timeout: Option<Duration>,
-) -> io::Result<bool> {
-    let mut fds = [
-        PollFd::new(source, flags),
-        PollFd::new(woken, PollFlags::IN),
-    ];
-    let timeout = timeout.map(|timeout| Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    });
-    match poll(&mut fds, timeout.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(!fds[0].revents().is_empty())
-}
-
-fn drain(woken: &mut &UnixStream) {
-    let mut bytes = [0; 64];
-    while matches!(woken.read(&mut bytes), Ok(1..)) {}
 }

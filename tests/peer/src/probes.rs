@@ -1,10 +1,10 @@
 //! Exchanges made by hand, whose answers are timed: pings and handshakes.
 
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use smoltcp::wire::{Ipv4Address, TcpControl, TcpRepr, TcpSeqNumber};
+use smoltcp::wire::{TcpControl, TcpRepr, TcpSeqNumber};
 
 use crate::frame::{self, Host, Parsed};
 
@@ -18,9 +18,10 @@ const LAST_PORT: u16 = 39_999;
 /// All probes that were sent, with their answers.
 #[derive(Debug)]
 pub(crate) struct Probes {
-    pings: HashMap<(Ipv4Address, u16), Timed>,
+    pings: HashMap<(IpAddr, u16), Timed>,
     handshakes: HashMap<u16, Handshake>,
     next_port: u16,
+    next_initial: TcpSeqNumber,
 }
 
 /// When something was sent, and when it was answered.
@@ -50,21 +51,25 @@ impl Timed {
 
 #[derive(Debug)]
 struct Handshake {
-    to: Host,
+    from: Host<IpAddr>,
+    to: Host<IpAddr>,
     port: u16,
     initial: TcpSeqNumber,
     timed: Timed,
     /// What the other side expects to be acknowledged.
     acknowledge: Option<TcpSeqNumber>,
+    /// The other side wants nothing of it, or no more.
+    reset: bool,
 }
 
 impl Handshake {
-    fn segment(&self, local_port: u16, control: TcpControl) -> TcpRepr<'static> {
-        TcpRepr {
+    fn frame(&self, local_port: u16, control: TcpControl) -> Vec<u8> {
+        let segment = TcpRepr {
             seq_number: self.initial + 1,
             ack_number: self.acknowledge,
             ..frame::segment(local_port, self.port, control)
-        }
+        };
+        frame::tcp(self.from, self.to, &segment)
     }
 }
 
@@ -74,34 +79,51 @@ impl Default for Probes {
             pings: HashMap::new(),
             handshakes: HashMap::new(),
             next_port: FIRST_PORT,
+            next_initial: TcpSeqNumber(1),
         }
     }
 }
 
 impl Probes {
     /// Makes an echo request.
-    pub(crate) fn ping(&mut self, from: Host, to: Host, seq: u16, now: Duration) -> Vec<u8> {
+    pub(crate) fn ping(
+        &mut self,
+        from: Host<IpAddr>,
+        to: Host<IpAddr>,
+        seq: u16,
+        now: Duration,
+    ) -> Vec<u8> {
         self.pings.insert((to.ip, seq), Timed::at(now));
         frame::echo_request(from, to, IDENT, seq, &[b'p'; 56])
     }
 
     /// How long the answer took, once it is there.
-    pub(crate) fn take_pong(&mut self, ip: Ipv4Address, seq: u16) -> Option<Duration> {
+    pub(crate) fn take_pong(&mut self, ip: IpAddr, seq: u16) -> Option<Duration> {
         let round_trip = self.pings.get(&(ip, seq))?.round_trip()?;
         self.pings.remove(&(ip, seq));
         Some(round_trip)
     }
 
     /// Makes a SYN for a port of `to` from a port of ours, which is returned.
-    pub(crate) fn syn(&mut self, from: Host, to: Host, port: u16, now: Duration) -> (u16, Vec<u8>) {
+    pub(crate) fn syn(
+        &mut self,
+        from: Host<IpAddr>,
+        to: Host<IpAddr>,
+        port: u16,
+        now: Duration,
+    ) -> (u16, Vec<u8>) {
         let local_port = self.free_port();
         let handshake = Handshake {
+            from,
             to,
             port,
-            initial: TcpSeqNumber(i32::from(local_port) << 8),
+            initial: self.next_initial,
             timed: Timed::at(now),
             acknowledge: None,
+            reset: false,
         };
+        // A port that is used again must have a later number (RFC 6191).
+        self.next_initial += 1 << 16;
         let syn = TcpRepr {
             seq_number: handshake.initial,
             ack_number: None,
@@ -118,20 +140,24 @@ impl Probes {
         self.handshakes.get(&local_port)?.timed.round_trip()
     }
 
+    /// Whether the other side has reset a handshake.
+    pub(crate) fn was_reset(&self, local_port: u16) -> bool {
+        let handshake = self.handshakes.get(&local_port);
+        handshake.is_some_and(|handshake| handshake.reset)
+    }
+
     /// Forgets a handshake; returns the reset that makes the other side forget
     /// it too.
-    pub(crate) fn forget(&mut self, from: Host, local_port: u16) -> Option<Vec<u8>> {
+    pub(crate) fn forget(&mut self, local_port: u16) -> Option<Vec<u8>> {
         let handshake = self.handshakes.remove(&local_port)?;
         handshake.acknowledge?;
-        let reset = handshake.segment(local_port, TcpControl::Rst);
-        Some(frame::tcp(from, handshake.to, &reset))
+        Some(handshake.frame(local_port, TcpControl::Rst))
     }
 
     /// Looks at what came in: whether it belongs to a probe, and what to send
     /// then.
     pub(crate) fn receive(
         &mut self,
-        us: Host,
         parsed: &Parsed<'_>,
         now: Duration,
     ) -> Option<Option<Vec<u8>>> {
@@ -147,11 +173,10 @@ impl Probes {
             }
             Parsed::Tcp { from, segment, .. } => {
                 let handshake = self.handshakes.get_mut(&segment.dst_port)?;
-                if SocketAddrV4::new(from.ip, segment.src_port)
-                    != SocketAddrV4::new(handshake.to.ip, handshake.port)
-                {
+                if (from.ip, segment.src_port) != (handshake.to.ip, handshake.port) {
                     return None;
                 }
+                handshake.reset |= segment.control == TcpControl::Rst;
                 if segment.control != TcpControl::Syn
                     || segment.ack_number != Some(handshake.initial + 1)
                 {
@@ -159,8 +184,7 @@ impl Probes {
                 }
                 handshake.timed.answer(now);
                 handshake.acknowledge = Some(segment.seq_number + 1);
-                let ack = handshake.segment(segment.dst_port, TcpControl::None);
-                Some(Some(frame::tcp(us, handshake.to, &ack)))
+                Some(Some(handshake.frame(segment.dst_port, TcpControl::None)))
             }
             _ => None,
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{RecvError, State};
 
 use crate::engine::Engine;
-use crate::peer::Shared;
+use crate::shared::Shared;
 
 /// How long a read or a write waits, unless the stream is told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ impl fmt::Debug for Stream {
 impl Stream {
     pub(crate) fn connect(
         shared: Arc<Shared>,
-        to: SocketAddrV4,
+        to: SocketAddr,
         timeout: Duration,
     ) -> io::Result<Self> {
         let handle = shared.with(|engine, _| engine.connect(to));
@@ -73,6 +73,14 @@ impl Stream {
         self.timeout = timeout;
     }
 
+    /// The guest's end; `None` once the connection is over.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        let remote = self
+            .shared
+            .with(|engine, _| engine.socket(self.handle).remote_endpoint())?;
+        Some(SocketAddr::new(remote.addr.into(), remote.port))
+    }
+
     /// How many bytes were read so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
@@ -81,6 +89,14 @@ impl Stream {
     /// How many bytes were written so far.
     pub fn bytes_written(&self) -> u64 {
         self.bytes_written
+    }
+
+    /// Whether and how late what arrives is acknowledged; at once by default.
+    pub fn set_ack_delay(&mut self, delay: Option<Duration>) {
+        self.shared.with(|engine, _| {
+            let socket = engine.socket(self.handle);
+            socket.set_ack_delay(delay.map(Into::into));
+        });
     }
 
     /// Sends the end of the stream; reading goes on.

@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use crate::engine::Engine;
+use crate::impair::Path;
 
-/// A wire between two engines: frames arrive at once, and time passes only in
-/// [`run`](Self::run).
+/// A wire between two engines: frames arrive when the paths let them, at once
+/// at first, and time passes only in [`run`](Self::run).
 #[derive(Debug)]
 pub struct Wire {
     /// One end.
     pub left: Engine,
     /// The other.
     pub right: Engine,
+    /// The way from the right to the left.
+    pub to_left: Path,
+    /// The way from the left to the right.
+    pub to_right: Path,
     now: Duration,
 }
 
@@ -21,6 +26,8 @@ impl Wire {
         Self {
             left,
             right,
+            to_left: Path::default(),
+            to_right: Path::default(),
             now: Duration::ZERO,
         }
     }
@@ -35,7 +42,12 @@ impl Wire {
         let end = self.now + duration;
         loop {
             self.settle();
-            let deadlines = [&mut self.left, &mut self.right].map(|e| e.next_deadline(self.now));
+            let deadlines = [
+                self.left.next_deadline(self.now),
+                self.right.next_deadline(self.now),
+                self.to_left.next_arrival(),
+                self.to_right.next_arrival(),
+            ];
             // What is due now was done, or waits for something else.
             let next = deadlines.into_iter().flatten().filter(|&at| at > self.now);
             match next.min() {
@@ -46,13 +58,14 @@ impl Wire {
         self.now = end;
     }
 
-    /// Carries frames both ways until there are none.
+    /// Carries frames both ways until there are none that arrive now.
     fn settle(&mut self) {
+        let now = self.now;
         loop {
-            self.left.poll(self.now);
-            self.right.poll(self.now);
-            let to_right = carry(&mut self.left, &mut self.right, self.now);
-            let to_left = carry(&mut self.right, &mut self.left, self.now);
+            self.left.poll(now);
+            self.right.poll(now);
+            let to_right = carry(&mut self.left, &mut self.to_right, &mut self.right, now);
+            let to_left = carry(&mut self.right, &mut self.to_left, &mut self.left, now);
             if to_right + to_left == 0 {
                 break;
             }
@@ -60,9 +73,12 @@ impl Wire {
     }
 }
 
-fn carry(from: &mut Engine, to: &mut Engine, now: Duration) -> usize {
+fn carry(from: &mut Engine, path: &mut Path, to: &mut Engine, now: Duration) -> usize {
     let mut count = 0;
     while let Some(frame) = from.transmit() {
+        path.send(frame, now);
+    }
+    while let Some(frame) = path.receive(now) {
         to.receive(frame, now);
         count += 1;
     }

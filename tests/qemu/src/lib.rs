@@ -3,6 +3,7 @@
 
 pub mod http;
 pub mod network;
+pub mod origin;
 
 use std::path::PathBuf;
 use std::str::FromStr;

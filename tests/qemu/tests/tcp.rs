@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use firstpoll_peer::dhcp::Server;
 use firstpoll_peer::frame::{self, EthernetAddress, Parsed};
 use firstpoll_peer::{Lease, Peer, Stream};
 use firstpoll_qemu_tests::network::{self, BOOT_TIMEOUT, GUEST, STATIC, guest};
@@ -51,13 +52,7 @@ fn the_first_ping_of_a_stranger_is_answered() -> Result<()> {
 #[test]
 fn an_address_is_leased() -> Result<()> {
     let (mut guest, peer) = network::boot_with_peer("services", "")?;
-    peer.serve_dhcp(Lease {
-        ip: GUEST,
-        prefix_len: 24,
-        gateway: Some(peer.host().ip),
-        dns: Vec::new(),
-        duration: 3600 * SECOND,
-    });
+    peer.serve_dhcp(Server::granting(Lease::default()));
     guest.wait_for_line("ready", BOOT_TIMEOUT)?;
     assert_eq!(peer.granted_leases(), 1);
     assert!(peer.ping(GUEST, 1, SECOND).is_some());

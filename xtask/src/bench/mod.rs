@@ -10,6 +10,7 @@ mod boot;
 pub mod check;
 mod guest;
 mod httpd;
+mod idle;
 mod linux;
 mod machine;
 mod micro;
@@ -84,6 +85,8 @@ pub enum Suite {
     Boot,
     /// What the kernel's operations cost, in instructions
     Guest,
+    /// What idle connections cost the others
+    Idle,
     /// The future first beside the tasks first
     Seed,
     /// The executor on the host beside others, by time and by instructions
@@ -113,10 +116,11 @@ struct Setup {
 
 impl Suite {
     /// The suites, in the order in which they are run.
-    const ORDER: [Self; 8] = [
+    const ORDER: [Self; 9] = [
         Self::Micro,
         Self::BlockOn,
         Self::Guest,
+        Self::Idle,
         Self::Boot,
         Self::Reflector,
         Self::Httpd,
@@ -131,6 +135,7 @@ impl Suite {
             Self::Reflector => reflector::groups(setup),
             Self::Boot => boot::groups(setup),
             Self::Guest => guest::groups(setup),
+            Self::Idle => idle::groups(setup),
             Self::Seed => seed::groups(setup),
             Self::Micro => micro::groups(setup),
             Self::BlockOn => block_on::groups(setup),

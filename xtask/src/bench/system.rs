@@ -28,6 +28,8 @@ pub struct System {
     pub initrd: Option<PathBuf>,
     /// Its part of the kernel command line.
     pub append: String,
+    /// The amount of memory in MiB.
+    pub memory_mib: u32,
 }
 
 /// A system that is up and listens.
@@ -51,6 +53,7 @@ impl System {
             image: cargo::build_image(program, Profile::Release)?,
             initrd: None,
             append: append.to_owned(),
+            memory_mib: Options::default().memory_mib,
         })
     }
 
@@ -94,6 +97,7 @@ impl System {
         let options = Options {
             net,
             initrd: self.initrd.clone(),
+            memory_mib: self.memory_mib,
             append: format!("{} {}", wire.guest_config(), self.append),
             ..Options::default()
         };

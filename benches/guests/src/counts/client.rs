@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -15,8 +16,12 @@ pub const STACK_MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 pub const STACK_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 pub const STACK_PORT: u16 = 80;
 
+/// A neighbour, by whom those that are further away come, too.
 const CLIENT_MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
-const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+pub const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+/// The first of the addresses beyond the gateway.
+const FIRST_BEYOND: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 
 /// As wrk sends it.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 10.0.2.15\r\n\r\n";
@@ -24,18 +29,32 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 10.0.2.15\r\n\r\n";
 /// A frame that lives for ever, so that the card can hand it on as it is.
 pub type Frame = &'static [u8];
 
+/// The bytes of all frames so far, which live for ever in the stack's memory.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// How much of the allocated memory is the clients' frames.
+pub fn kept_bytes() -> usize {
+    KEPT_BYTES.load(Relaxed)
+}
+
+/// A place to connect from that no other `number` has, beyond the gateway.
+pub fn beyond(number: usize) -> SocketAddrV4 {
+    let ip = Ipv4Addr::from_bits(FIRST_BEYOND.to_bits() + number as u32);
+    SocketAddrV4::new(ip, 40_000)
+}
+
 /// One connection.
 pub struct Client {
-    port: u16,
+    from: SocketAddrV4,
     seq: TcpSeqNumber,
     ack: TcpSeqNumber,
 }
 
 impl Client {
-    /// A connection from `port`, and its first frame.
-    pub fn connect(port: u16) -> (Self, Frame) {
+    /// A connection from `from`, and its first frame.
+    pub fn connect(from: SocketAddrV4) -> (Self, Frame) {
         let mut client = Self {
-            port,
+            from,
             seq: TcpSeqNumber(1_000),
             ack: TcpSeqNumber(0),
         };
@@ -78,7 +97,7 @@ impl Client {
     pub fn check(&self, frame: &[u8], expected: bool) -> usize {
         let answer = Answer::parse(frame);
         let bytes = answer.payload.len();
-        assert_eq!(answer.port, self.port, "another connection is answered");
+        assert_eq!(answer.to, self.from, "another connection is answered");
         assert_eq!(answer.ack, self.seq, "the request was not acknowledged");
         let end = self.ack + if expected { 0 } else { bytes };
         assert_eq!(answer.seq + bytes, end, "the wrong answer");
@@ -90,7 +109,7 @@ impl Client {
     fn segment(&self, control: TcpControl, payload: &[u8]) -> Frame {
         let is_syn = control == TcpControl::Syn;
         let repr = TcpRepr {
-            src_port: self.port,
+            src_port: self.from.port(),
             dst_port: STACK_PORT,
             control,
             seq_number: self.seq,
@@ -106,11 +125,11 @@ impl Client {
         let mut bytes = vec![0; repr.buffer_len()];
         repr.emit(
             &mut TcpPacket::new_unchecked(&mut bytes[..]),
-            &IpAddress::Ipv4(CLIENT_IP),
+            &IpAddress::Ipv4(*self.from.ip()),
             &IpAddress::Ipv4(STACK_IP),
             &ChecksumCapabilities::default(),
         );
-        ipv4(&bytes)
+        ipv4(*self.from.ip(), &bytes)
     }
 }
 
@@ -128,9 +147,9 @@ pub fn arp_request() -> Frame {
     ethernet(EthernetProtocol::Arp, &packet)
 }
 
-fn ipv4(payload: &[u8]) -> Frame {
+fn ipv4(from: Ipv4Addr, payload: &[u8]) -> Frame {
     let repr = Ipv4Repr {
-        src_addr: CLIENT_IP,
+        src_addr: from,
         dst_addr: STACK_IP,
         next_header: IpProtocol::Tcp,
         payload_len: payload.len(),
@@ -150,12 +169,13 @@ fn ethernet(protocol: EthernetProtocol, payload: &[u8]) -> Frame {
     ethernet.set_dst_addr(EthernetAddress(STACK_MAC));
     ethernet.set_ethertype(protocol);
     ethernet.payload_mut().copy_from_slice(payload);
+    KEPT_BYTES.fetch_add(frame.len(), Relaxed);
     Box::leak(frame.into_boxed_slice())
 }
 
 /// What the stack has sent.
 struct Answer {
-    port: u16,
+    to: SocketAddrV4,
     control: TcpControl,
     seq: TcpSeqNumber,
     ack: TcpSeqNumber,
@@ -172,7 +192,7 @@ impl Answer {
         let repr = TcpRepr::parse(&segment, &from, &to, &ChecksumCapabilities::default());
         let repr = repr.expect("an undamaged segment");
         Self {
-            port: repr.dst_port,
+            to: SocketAddrV4::new(packet.dst_addr(), repr.dst_port),
             control: repr.control,
             seq: repr.seq_number,
             ack: repr.ack_number.expect("all but the first acknowledge"),

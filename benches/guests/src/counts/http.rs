@@ -6,14 +6,17 @@
 
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::net::SocketAddrV4;
 
 use firstpoll::executor::{self, DEFAULT_BUDGET, Work, pass};
-use firstpoll::net::{self, Buffers, Config, Ipv4Config, ListenerOptions, TcpListener, TcpStream};
+use firstpoll::net::{
+    self, Buffers, Config, Ipv4Config, ListenerOptions, Stack, TcpListener, TcpStream,
+};
 use firstpoll::time::Duration;
 use firstpoll::{block_on, println, spawn};
 use httpd::{ByteStream, Pages, Session, serve};
 
-use crate::client::{self, Client, Frame, STACK_IP, STACK_PORT};
+use crate::client::{self, CLIENT_IP, Client, Frame, STACK_IP, STACK_PORT};
 use crate::count::{each, instructions};
 use crate::stages::{self, Point, STAGES, Staged, reach};
 use crate::wire::Wire;
@@ -27,17 +30,18 @@ pub const AT_ONCE: usize = 32;
 const REQUESTS: usize = 2048;
 
 /// As httpd has them.
-const BUFFERS: Buffers = Buffers {
+pub const BUFFERS: Buffers = Buffers {
     receive_bytes: 4 << 10,
     send_bytes: 4 << 10,
 };
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// All connections have the same, as in a server.
+pub const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub fn count() -> Bench {
     // What a card's interrupt wakes is polled by the pass that follows it, as
     // on a core that it has found halted: no deferral is armed.
     executor::set_deferral_bound(Duration::MAX);
-    let mut bench = Bench::new();
+    let (mut bench, _) = Bench::ours();
 
     bench.connect(|stream| stream);
     println!("http_request_1 {}", bench.per_request(1));
@@ -73,45 +77,88 @@ impl Pages for NoPages {
     }
 }
 
+/// A server's side of the stack under test.
+pub trait Accept {
+    /// A connection.
+    type Stream: ByteStream + 'static;
+
+    /// Gets ready for one connection.
+    fn listen(&mut self) {}
+
+    /// The connection whose handshake has just ended.
+    fn accept(&mut self) -> Self::Stream;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    fn accept(&mut self) -> TcpStream {
+        block_on(TcpListener::accept(self)).expect("it has connected")
+    }
+}
+
 /// The stack under test and its clients.
-pub struct Bench {
+pub struct Bench<L = TcpListener> {
     pub wire: Wire,
-    listener: TcpListener,
+    pub listener: L,
     pub clients: Vec<Client>,
     next_port: u16,
     answer_bytes: usize,
+    /// The requests of each measurement.
+    pub measured: usize,
+}
+
+/// Starts a stack and listens.
+pub fn listen(options: ListenerOptions) -> (Wire, Stack, TcpListener) {
+    let (wire, device) = Wire::new(CONNECTIONS);
+    let config = Config::from(Ipv4Config {
+        address: STACK_IP,
+        prefix_len: 24,
+        gateway: Some(CLIENT_IP),
+    });
+    let stack = net::start(device, config, 7);
+    let listener = TcpListener::bind_with(stack, STACK_PORT, options).expect("nobody listens");
+    (wire, stack, listener)
 }
 
 impl Bench {
-    fn new() -> Self {
-        let (wire, device) = Wire::new(CONNECTIONS);
-        let config = Config::from(Ipv4Config {
-            address: STACK_IP,
-            prefix_len: 24,
-            gateway: None,
-        });
-        let stack = net::start(device, config, 7);
+    /// Our stack.
+    pub fn ours() -> (Self, Stack) {
         let options = ListenerOptions {
             buffers: BUFFERS,
             ..ListenerOptions::default()
         };
-        let listener = TcpListener::bind_with(stack, STACK_PORT, options).expect("nobody listens");
+        let (wire, stack, listener) = listen(options);
+        (Self::of(wire, listener), stack)
+    }
+}
+
+impl<L: Accept> Bench<L> {
+    /// A stack at the end of `wire` that serves what `listener` accepts.
+    pub fn of(wire: Wire, listener: L) -> Self {
         let bench = Self {
             wire,
             listener,
             clients: Vec::new(),
             next_port: 40_000,
             answer_bytes: 0,
+            measured: REQUESTS,
         };
         settle();
-        bench.ask(&[client::arp_request()], 1);
+        bench.introduce();
         bench
+    }
+
+    /// Tells the stack the client's hardware address, which it forgets after a
+    /// minute.
+    pub fn introduce(&self) {
+        self.ask(&[client::arp_request()], 1);
     }
 
     /// Sends `frames` together, runs what they ask for, and counts. The stack
     /// sends `answers` frames.
     #[inline(always)]
-    fn ask(&self, frames: &[Frame], answers: usize) -> u64 {
+    pub fn ask(&self, frames: &[Frame], answers: usize) -> u64 {
         let before = self.wire.sent_count();
         for frame in frames {
             self.wire.put(frame);
@@ -128,41 +175,53 @@ impl Bench {
 
     /// Adds a connection that is served by a task, and has its first request
     /// answered.
-    fn connect<S: ByteStream + 'static>(&mut self, stream: impl FnOnce(TcpStream) -> S) {
+    pub fn connect<S: ByteStream + 'static>(&mut self, stream: impl FnOnce(L::Stream) -> S) {
         let accepted = stream(self.accept());
-        spawn(async {
-            let end = serve(accepted, Session::new(), &NoPages, PATIENCE).await;
-            end.expect("the connection holds");
-        })
-        .detach();
-        settle();
+        serve_by_task(accepted);
+        let mut client = self.clients.pop().expect("it was added");
+        self.request(&mut client);
+        self.clients.push(client);
+    }
 
-        let client = self.clients.last_mut().expect("it was added");
+    /// Makes a connection from `from` that is served by a task.
+    pub fn open(&mut self, from: SocketAddrV4) -> Client {
+        let (client, stream) = self.handshake(from);
+        serve_by_task(stream);
+        client
+    }
+
+    /// Has a request of `client` answered, and acknowledges that.
+    pub fn request(&mut self, client: &mut Client) {
         let request = client.request();
         self.ask(&[request], 1);
-        let client = self.clients.last_mut().expect("it was added");
         self.answer_bytes = client.check(&self.wire.last_sent(), false);
         client.expect(self.answer_bytes);
-        let acknowledgement = client.acknowledge();
-        self.ask(&[acknowledgement], 0);
+        self.ask(&[client.acknowledge()], 0);
     }
 
     /// Adds a connection.
-    pub fn accept(&mut self) -> TcpStream {
-        let (mut client, syn) = Client::connect(self.next_port);
+    pub fn accept(&mut self) -> L::Stream {
+        let from = SocketAddrV4::new(CLIENT_IP, self.next_port);
         self.next_port += 1;
+        let (client, stream) = self.handshake(from);
+        self.clients.push(client);
+        stream
+    }
+
+    fn handshake(&mut self, from: SocketAddrV4) -> (Client, L::Stream) {
+        self.listener.listen();
+        let (mut client, syn) = Client::connect(from);
         self.ask(&[syn], 1);
         let ack = client.accept(&self.wire.last_sent());
         self.ask(&[ack], 0);
-        self.clients.push(client);
-        block_on(self.listener.accept()).expect("it has connected")
+        (client, self.listener.accept())
     }
 
     /// Requests of the clients in turn.
     pub fn requests(&mut self) -> Vec<Frame> {
         let clients = self.clients.len();
-        let mut frames = Vec::with_capacity(REQUESTS);
-        for request in 0..REQUESTS {
+        let mut frames = Vec::with_capacity(self.measured);
+        for request in 0..self.measured {
             let client = &mut self.clients[request % clients];
             frames.push(client.request());
             client.expect(self.answer_bytes);
@@ -173,7 +232,7 @@ impl Bench {
     /// Checks the answer to the last of those requests, and acknowledges all:
     /// else the stack would repeat answers while the next are prepared.
     pub fn finish(&self) {
-        let last = &self.clients[(REQUESTS - 1) % self.clients.len()];
+        let last = &self.clients[(self.measured - 1) % self.clients.len()];
         last.check(&self.wire.last_sent(), true);
         for client in &self.clients {
             self.ask(&[client.acknowledge()], 0);
@@ -181,11 +240,21 @@ impl Bench {
     }
 
     /// Instructions per request, of the clients in turn, `at_once` together.
-    fn per_request(&mut self, at_once: usize) -> u64 {
+    pub fn per_request(&mut self, at_once: usize) -> u64 {
         let frames = self.requests();
         let chunks = frames.chunks(at_once);
         let total = chunks.map(|frames| self.ask(frames, frames.len())).sum();
         self.finish();
-        each(total, REQUESTS as u64)
+        each(total, self.measured as u64)
     }
+}
+
+/// Serves a connection until its end.
+fn serve_by_task<S: ByteStream + 'static>(stream: S) {
+    spawn(async move {
+        let end = serve(stream, Session::new(), &NoPages, PATIENCE).await;
+        end.expect("the connection holds");
+    })
+    .detach();
+    settle();
 }
