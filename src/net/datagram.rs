@@ -79,6 +79,11 @@ impl Queue {
         Some(datagram)
     }
 
+    /// How many bytes its datagrams have together.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn len(&self) -> usize {
         self.datagrams.len()
     }

@@ -8,7 +8,7 @@ use smoltcp::time::{Duration, Instant};
 use super::Error;
 use super::carrier::{self, Outcome};
 use super::datagram::{Datagram, zeroes};
-use super::endpoints::{Endpoint, Protocol};
+use super::endpoints::Protocol;
 use super::frame::Key;
 use super::limits::memory_is_short;
 use super::loopback::{self, Link};
@@ -48,14 +48,11 @@ impl State {
         let Some(index) = self.endpoints.find(Protocol::Udp, key.local_port) else {
             return self.unclaimed_datagram(now, link, key.local);
         };
-        let Some(endpoint) = self.endpoints.get_mut(index) else {
-            return;
-        };
-        if !endpoint.accepts(remote, key.local) {
+        let endpoint = self.endpoints.get(index);
+        if !endpoint.is_some_and(|endpoint| endpoint.accepts(remote, key.local)) {
             return self.unclaimed_datagram(now, link, key.local);
         }
-        let Some(mut payload) = room_for(endpoint, len.into()) else {
-            self.stats.datagrams_dropped += 1;
+        let Some(mut payload) = self.room_for(index, len.into()) else {
             return;
         };
         let (iface, mut port) =
@@ -90,19 +87,15 @@ impl State {
         wakes: &mut Wakes,
     ) {
         let remote = SocketAddr::new(remote, 0);
-        let found = self.endpoints.find(Protocol::Echo, ident);
-        let Some((index, endpoint)) =
-            found.and_then(|index| Some((index, self.endpoints.get_mut(index)?)))
-        else {
+        let asked = self.endpoints.find(Protocol::Echo, ident).filter(|&index| {
+            let endpoint = self.endpoints.get(index);
+            endpoint.is_some_and(|endpoint| endpoint.accepts(remote, local))
+        });
+        let Some(index) = asked else {
             self.stats.unsupported += 1;
             return;
         };
-        if !endpoint.accepts(remote, local) {
-            self.stats.unsupported += 1;
-            return;
-        }
-        let Some(mut payload) = room_for(endpoint, len) else {
-            self.stats.datagrams_dropped += 1;
+        let Some(mut payload) = self.room_for(index, len) else {
             return;
         };
         let (iface, mut port) =
@@ -128,9 +121,24 @@ impl State {
         let Some(endpoint) = self.endpoints.get_mut(index) else {
             return;
         };
+        let bytes = datagram.payload.len();
         endpoint.receive.push(datagram);
+        self.hold_buffers(bytes);
         self.stats.datagrams_received += 1;
         self.wake_endpoint(index, wakes);
+    }
+
+    /// Memory for a datagram of `len` bytes to be received, if it may have any.
+    fn room_for(&mut self, index: u32, len: usize) -> Option<Vec<u8>> {
+        let may_grow = self.has_buffers(len) && !memory_is_short();
+        let endpoint = self.endpoints.get_mut(index)?;
+        let has_room = endpoint.receive.has_room(len) && may_grow && endpoint.receive.reserve();
+        let payload = has_room.then(|| zeroes(len)).flatten();
+        if payload.is_none() {
+            endpoint.dropped += 1;
+            self.stats.datagrams_dropped += 1;
+        }
+        payload
     }
 
     /// Wakes who can go on, now or at the endpoint's next turn.
@@ -258,6 +266,7 @@ impl State {
             match outcome {
                 Outcome::Sent => {
                     self.stats.datagrams_sent += 1;
+                    self.stats.buffer_bytes -= datagram.payload.len();
                     endpoint.send.remove(place);
                 }
                 Outcome::Full if link == Link::Card => {
@@ -275,6 +284,7 @@ impl State {
                 Outcome::Unresolved { .. } | Outcome::Impossible => {
                     endpoint.dropped += 1;
                     self.stats.datagrams_unreachable += 1;
+                    self.stats.buffer_bytes -= datagram.payload.len();
                     endpoint.send.remove(place);
                 }
             }
@@ -298,16 +308,4 @@ impl State {
         }
         self.wake_endpoint(index, wakes);
     }
-}
-
-/// Memory for a datagram of `len` bytes to be received, if it may have any.
-fn room_for(endpoint: &mut Endpoint, len: usize) -> Option<Vec<u8>> {
-    let payload =
-        (endpoint.receive.has_room(len) && !memory_is_short() && endpoint.receive.reserve())
-            .then(|| zeroes(len))
-            .flatten();
-    if payload.is_none() {
-        endpoint.dropped += 1;
-    }
-    payload
 }

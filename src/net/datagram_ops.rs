@@ -48,6 +48,7 @@ impl State {
     /// Ends an endpoint. What it held is dropped with nothing locked.
     pub(super) fn close_endpoint(&mut self, id: EndpointId) -> Option<Endpoint> {
         let endpoint = self.endpoints.remove(id)?;
+        self.stats.buffer_bytes -= endpoint.receive.bytes() + endpoint.send.bytes();
         for &group in &endpoint.groups {
             self.leave(group);
         }
@@ -99,10 +100,14 @@ impl State {
         if data.len() > self.longest_datagram(protocol, link, remote.ip()) {
             return Err(Error::MessageTooLong);
         }
-        let endpoint = self.endpoints.get_mut(index).ok_or(Error::NotConnected)?;
+        let endpoint = self.endpoints.get(index).ok_or(Error::NotConnected)?;
         if !endpoint.send.has_room(data.len()) {
             return Ok(false);
         }
+        if !self.has_buffers(data.len()) {
+            return Err(Error::LimitReached);
+        }
+        let endpoint = self.endpoints.get_mut(index).ok_or(Error::NotConnected)?;
         let mut payload = zeroes(data.len()).ok_or(Error::OutOfMemory)?;
         payload.copy_from_slice(data);
         if !endpoint.send.reserve() {
@@ -116,6 +121,7 @@ impl State {
             link,
             retry_at: None,
         });
+        self.hold_buffers(data.len());
         Ok(true)
     }
 
@@ -210,6 +216,7 @@ impl State {
         };
         if let Some(datagram) = endpoint.receive.pop() {
             let len = datagram.payload.len();
+            self.stats.buffer_bytes -= len;
             let count = len.min(buffer.len());
             buffer[..count].copy_from_slice(&datagram.payload[..count]);
             return Poll::Ready(Ok(Taken {

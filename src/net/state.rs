@@ -401,8 +401,7 @@ impl State {
     pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
         let bytes = connection.buffer_bytes();
         let index = self.table.insert(connection)?;
-        self.stats.buffer_bytes += bytes;
-        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
+        self.hold_buffers(bytes);
         Ok(index)
     }
 

@@ -68,7 +68,7 @@ pub struct Stats {
     pub closing: usize,
     /// Those of them that only wait for late segments.
     pub time_wait: usize,
-    /// Bytes in the buffers of connections now.
+    /// Bytes in the buffers of connections and in queues of datagrams now.
     pub buffer_bytes: usize,
     /// The most that there ever were.
     pub buffer_bytes_most: usize,
@@ -77,7 +77,7 @@ pub struct Stats {
     /// Datagrams and pings sent.
     pub datagrams_sent: u64,
     /// Received datagrams dropped: their socket's queue was full, or there was no
-    /// memory.
+    /// memory for them within the limits.
     pub datagrams_dropped: u64,
     /// Received datagrams that no socket wanted.
     pub datagrams_unclaimed: u64,

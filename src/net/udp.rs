@@ -210,7 +210,7 @@ impl UdpSocket {
     ///   that the socket is bound to, or all hosts without
     ///   [`broadcast`](UdpOptions::broadcast),
     /// - [`Error::ConnectionRefused`] if the peer has answered so,
-    /// - [`Error::OutOfMemory`].
+    /// - [`Error::LimitReached`] and [`Error::OutOfMemory`].
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> Result<(), Error> {
         poll_fn(|context| self.poll_send_to(context, data, to)).await
     }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use firstpoll::arch::host;
-use firstpoll::net::{Error, Stack, UdpOptions, UdpSocket};
+use firstpoll::net::{Config, Error, Ipv4Config, Limits, Stack, UdpOptions, UdpSocket};
 use firstpoll::time::{Duration, sleep, timeout};
 use firstpoll::{block_on, spawn, yield_now};
 use proptest::collection::vec;
@@ -17,7 +17,7 @@ use crate::datagrams::{
     Out, echo_reply, group_mac, igmp_query, look_out, port_unreachable, udp, udp_to,
 };
 use crate::frames::{arp, ipv4, udp_broadcast};
-use crate::peer::{PEER_IP, PEER_MAC, Peer, STACK_IP, start};
+use crate::peer::{PEER_IP, PEER_MAC, Peer, STACK_IP, start, start_with};
 
 const SEC: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -35,7 +35,26 @@ fn peer_at(port: u16) -> SocketAddr {
 
 /// A stack that knows its neighbour, whose frames the test makes by hand.
 fn start_by_hand() -> (Stack, Peer) {
-    let (stack, peer) = start();
+    by_hand(start())
+}
+
+fn start_with_limits(buffer_bytes: usize) -> (Stack, Peer) {
+    let address = Ipv4Config {
+        address: STACK_IP,
+        prefix_len: 24,
+        gateway: None,
+    };
+    let limits = Limits {
+        buffer_bytes,
+        ..Limits::default()
+    };
+    by_hand(start_with(Config {
+        limits,
+        ..Config::from(address)
+    }))
+}
+
+fn by_hand((stack, peer): (Stack, Peer)) -> (Stack, Peer) {
     host::on_halt(|_| false);
     block_on(yield_now());
     host::advance(100 * MS);
@@ -202,7 +221,9 @@ fn what_waits_for_a_neighbour_goes_with_its_socket() {
         .unwrap()
         .unwrap();
     assert_eq!(sent(&peer), [Out::ArpRequest(STRANGER)]);
+    assert_eq!(stack.stats().buffer_bytes, 4);
     drop(socket);
+    assert_eq!(stack.stats().buffer_bytes, 0);
     deliver(&peer, arp(ArpOperation::Reply, STRANGER, STRANGER_MAC));
     host::advance(5 * SEC);
     assert_eq!(sent(&peer), []);
@@ -233,9 +254,34 @@ fn the_queue_is_bounded_and_what_it_drops_is_counted() {
         deliver(&peer, udp(PEER_IP, (9, 8), &[1; 1000]));
     }
     assert_eq!((narrow.dropped(), stack.stats().datagrams_dropped), (2, 8));
+    assert_eq!(stack.stats().buffer_bytes, 3000);
     assert_eq!(now(narrow.recv(&mut [0; 1000])), Some(Ok(1000)));
+    assert_eq!(stack.stats().buffer_bytes, 2000);
     deliver(&peer, udp(PEER_IP, (9, 8), &[1; 1000]));
     assert_eq!(narrow.dropped(), 2);
+}
+
+/// Beyond the limit of the whole stack nothing is queued.
+#[test]
+fn the_limit_of_the_stack_holds_for_datagrams() {
+    let (stack, peer) = start_with_limits(10_000);
+    let options = UdpOptions {
+        receive_bytes: 1 << 20,
+        ..UdpOptions::default()
+    };
+    let socket = UdpSocket::bind_with(stack, any_address(7), options).unwrap();
+    for _ in 0..12 {
+        deliver(&peer, udp(PEER_IP, (9, 7), &[1; 1000]));
+    }
+    assert_eq!(stack.stats().buffer_bytes, 10_000);
+    assert_eq!(stack.stats().datagrams_dropped, 2);
+    let sent = now(socket.send_to(b"x", peer_at(8)));
+    assert_eq!(sent, Some(Err(Error::LimitReached)));
+    assert_eq!(now(socket.recv(&mut [0; 1000])), Some(Ok(1000)));
+    let sent = now(socket.send_to(b"x", peer_at(8)));
+    assert_eq!(sent, Some(Ok(())));
+    drop(socket);
+    assert_eq!(stack.stats().buffer_bytes, 0);
 }
 
 /// The other half of case N3.
@@ -602,5 +648,6 @@ proptest! {
         prop_assert_eq!(now(connected.recv(&mut buffer)), Some(Ok(5)));
         drop((connected, member));
         prop_assert_eq!(stack.stats().datagram_sockets, 0);
+        prop_assert_eq!(stack.stats().buffer_bytes, 0);
     }
 }
