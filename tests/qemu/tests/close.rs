@@ -28,8 +28,9 @@ const REMEMBERED: Duration = Duration::from_secs(90);
 const RECORDS: usize = 512;
 
 /// What the allocations of a stack and a server that have nothing to do may
-/// differ by: tables and queues keep the room that they once needed.
-const ROOM_BYTES: u64 = 64 << 10;
+/// differ by: tables keep the room that they once needed. It is less than a
+/// record of each of the connections would take.
+const ROOM_BYTES: u64 = 256 << 10;
 
 /// What came of a run.
 #[derive(Clone, Copy)]
