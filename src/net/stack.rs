@@ -9,6 +9,7 @@ use core::task::{Context, Poll, Waker};
 
 use super::config::{Config, IpConfig};
 use super::device::Device;
+use super::limits::Limits;
 use super::state::State;
 use super::stats::Stats;
 use super::wakes::Wakes;
@@ -109,6 +110,11 @@ impl Stack {
     /// The card's address.
     pub fn mac(self) -> [u8; 6] {
         self.shared.visit(|state, _| state.nic.mac())
+    }
+
+    /// What the stack may hold.
+    pub fn limits(self) -> Limits {
+        self.shared.visit(|state, _| state.limits)
     }
 
     /// What the stack has counted.
