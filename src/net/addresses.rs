@@ -235,8 +235,9 @@ impl State {
                 addresses.clear();
                 addresses.extend(cidrs().take(addresses.capacity()));
             });
-            // Connections over another address end when they are looked at.
-            self.table.mark_all_dirty();
+            let iface = &self.iface;
+            self.table
+                .note_addresses(|address| address.is_loopback() || iface.has_ip_addr(address));
             // By which neighbours ask for them.
             self.groups.report_soon();
         }

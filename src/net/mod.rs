@@ -21,6 +21,7 @@
 //! | `listener`, `stream`, `halves` | those calls, as futures |
 //! | `incoming` | the connections of a listener as a stream of them |
 //! | `embedded_io`, `embedded_nal` | the same as the traits of other crates |
+//! | `loopback` | the interface from the guest to itself |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
 //! | `addresses` | the card's addresses and routes |
@@ -77,6 +78,7 @@ mod ingress;
 mod limits;
 mod listener;
 mod listeners;
+mod loopback;
 mod multicast;
 mod ops;
 mod options;

@@ -20,6 +20,7 @@ use super::discovery::Asked;
 use super::ingress;
 use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
+use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
 use super::random::Random;
 use super::stats::Stats;
@@ -44,6 +45,7 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) struct State {
     pub(super) nic: Box<dyn Nic>,
     pub(super) iface: Interface,
+    pub(super) loopback: Loopback,
     pub(super) table: Table,
     pub(super) closing: Closing,
     pub(super) listeners: Listeners,
@@ -93,6 +95,7 @@ impl State {
         let mut state = Self {
             nic,
             iface,
+            loopback: Loopback::new(now, draw()),
             table: Table::new([draw(), draw()]),
             closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
@@ -127,6 +130,14 @@ impl State {
             }
             frames += 1;
         }
+        for _ in 0..STEP {
+            if !wakes.has_room() || !self.receive_own(now, wakes) {
+                break;
+            }
+        }
+        if !self.blocked {
+            self.table.mark_stalled_dirty(STEP);
+        }
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
@@ -135,17 +146,24 @@ impl State {
         }
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
-            if self.blocked || !wakes.has_room() {
+            if !wakes.has_room() {
                 break;
             }
             if let Some(index) = self.table.dirty.pop() {
-                self.egress(now, index, wakes);
+                let link = self.table.get(index).map(|connection| connection.link);
+                if self.blocked && link == Some(Link::Card) {
+                    self.table.stalled.push(index);
+                } else {
+                    self.egress(now, index, wakes);
+                }
             }
         }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
         let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())
+        let sends = !self.table.dirty.is_empty() || self.loopback.is_waiting();
+        let card = frames == STEP || !self.table.stalled.is_empty();
+        due || sends || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
@@ -162,8 +180,10 @@ impl State {
 
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.dirty.is_empty();
-        (unsent && !self.blocked_is_known)
+        let unsent = !self.table.stalled.is_empty();
+        !self.table.dirty.is_empty()
+            || self.loopback.is_waiting()
+            || (unsent && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -177,23 +197,30 @@ impl State {
         if connection.is_paused() {
             return;
         }
+        let link = connection.link;
         let given_up = connection.orphan_until.is_some_and(|end| end <= now);
         if given_up {
             connection.tcp_mut().abort();
         }
         let mut all = Sent::default();
+        let mut exhausted = false;
         // smoltcp ends a connection whose address is gone, but does not ask to.
-        let lost = !self.iface.has_ip_addr(connection.key.local);
-        let wanted = lost || is_due(&mut self.iface, now, connection);
+        let lost = !connection.has_address;
+        if lost && link == Link::Loopback {
+            connection.tcp_mut().abort();
+        }
+        let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
+        let wanted = lost || is_due(iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
-                let mut port = Port::new(&mut *self.nic);
+                let (iface, mut port) =
+                    loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
                 port.sent.watched = connection.is_ending;
-                let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
+                let result = iface.poll_egress(now, &mut port, &mut connection.set);
                 if let Some(marks) = port.sent.marks {
                     connection.note_sent(marks);
                 }
-                self.blocked |= port.exhausted;
+                exhausted |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.aside += port.sent.aside;
                 all.discovery += port.sent.discovery;
@@ -202,24 +229,33 @@ impl State {
                 }
             }
         }
-        self.stats.frames_sent += all.frames;
+        match link {
+            Link::Card => {
+                self.stats.frames_sent += all.frames;
+                self.blocked |= exhausted;
+            }
+            Link::Loopback => self.stats.loopback_packets += all.frames,
+        }
         if all.frames > all.aside {
             self.table.waiting.remove(index);
         }
-        let stuck = wanted && all.frames == all.aside && !self.blocked;
+        let stuck = wanted && all.frames == all.aside && !exhausted;
         self.settle(now, index, Cause::Egress, wakes);
         let Some(connection) = self.table.get(index) else {
             return;
         };
+        let remote = connection.key.remote;
         let closed = connection.tcp().state() == tcp::State::Closed;
         if given_up || (stuck && closed && !connection.phase.is_owned()) {
             // Its reset has left, or will never find the way.
             return self.discard(index);
         }
-        if stuck {
+        if exhausted && link == Link::Card && self.table.dirty.remove(index) {
+            self.table.stalled.push(index);
+        }
+        if stuck && link == Link::Card {
             // It waits for a neighbour's address. Should it still say that it
             // wants to send now, then not in a loop.
-            let remote = connection.key.remote;
             self.table.waiting.push(index);
             if all.discovery > 0 {
                 self.note_asked(now, remote);
@@ -271,8 +307,7 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let has_address = self.iface.has_ip_addr(connection.key.local);
-        connection.note_end(cause, has_address);
+        connection.note_end(cause);
         if cause == Cause::Ingress {
             connection.restart_silence(now);
         }
@@ -307,7 +342,8 @@ impl State {
         let at = if connection.is_paused() {
             None
         } else {
-            let socket = self.iface.poll_at(now, &connection.set);
+            let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
+            let socket = iface.poll_at(now, &connection.set);
             if connection.phase == Phase::Orphan
                 && let Some((wait, marks)) = connection.remains(now, socket)
             {
@@ -388,6 +424,7 @@ impl State {
             orphans: self.table.orphans.len(),
             closing: self.closing.len(),
             time_wait: self.closing.len_of(Wait::Time),
+            loopback_lost: self.loopback.lost(),
             ..self.stats
         }
     }

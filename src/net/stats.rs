@@ -41,6 +41,10 @@ pub struct Stats {
     /// Connections whose stream was dropped and whose peer would not let go, which
     /// gave way to newer ones.
     pub orphans_evicted: u64,
+    /// Packets that the guest has sent to itself.
+    pub loopback_packets: u64,
+    /// Those of them lost for want of memory.
+    pub loopback_lost: u64,
     /// Records of closed connections that gave way to newer ones.
     pub closing_evicted: u64,
     /// Segments for closed connections that were not acknowledged once more, as

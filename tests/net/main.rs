@@ -12,6 +12,7 @@ mod ip;
 mod ip6;
 mod leases;
 mod limits;
+mod loopback;
 mod many;
 mod options;
 mod peer;
