@@ -11,6 +11,7 @@ use super::Error;
 use super::closing::Wait;
 use super::frame::Key;
 use super::listeners::ListenerId;
+use super::loopback::Link;
 use super::options::{Buffers, StreamOptions};
 use super::ring::Budget;
 use super::segment::Marks;
@@ -75,6 +76,10 @@ pub(super) enum Cause {
 pub(super) struct Connection {
     pub(super) socket: Socket,
     pub(super) key: Key,
+    /// Where its other end is.
+    pub(super) link: Link,
+    /// Whether the interface still has the address of this end.
+    pub(super) has_address: bool,
     pub(super) phase: Phase,
     /// Why it ended, once it has.
     pub(super) failure: Option<Error>,
@@ -123,6 +128,8 @@ impl Connection {
         let mut connection = Self {
             socket,
             key,
+            link: Link::Card,
+            has_address: true,
             phase,
             failure: None,
             last_state: tcp::State::Closed,
@@ -211,9 +218,8 @@ impl Connection {
     }
 
     /// Notes whether the peer has said that it sends no more, and why a
-    /// connection that has ended did so; `has_address` says whether the
-    /// interface still has its address.
-    pub(super) fn note_end(&mut self, cause: Cause, has_address: bool) {
+    /// connection that has ended did so.
+    pub(super) fn note_end(&mut self, cause: Cause) {
         use tcp::State::*;
         let state = self.tcp().state();
         let last = core::mem::replace(&mut self.last_state, state);
@@ -225,7 +231,7 @@ impl Connection {
                     // The orderly end.
                     (LastAck, Cause::Ingress) | (TimeWait, Cause::Egress) => Error::NotConnected,
                     (_, Cause::Ingress) => Error::ConnectionReset,
-                    (_, Cause::Egress) if !has_address => Error::ConnectionAborted,
+                    (_, Cause::Egress) if !self.has_address => Error::ConnectionAborted,
                     (_, Cause::Egress) => Error::TimedOut,
                 });
             }

@@ -22,9 +22,10 @@ const RESERVE: usize = 8;
 /// A limit of zero counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory in the buffers of all connections: data that is to be read
-    /// or not acknowledged, in whole pages. Newcomers are refused at seven
-    /// eighths; at all of it, what peers send is dropped, and writers wait.
+    /// Bytes of memory in the buffers of all connections, in whole pages, and in
+    /// the queues of datagrams. What is to be read or not acknowledged has
+    /// memory. Newcomers are refused at seven eighths; at all of it, what peers
+    /// send is dropped, and writers wait.
     pub buffer_bytes: usize,
     /// Connections, in whatever state.
     pub connections: usize,
@@ -209,9 +210,17 @@ impl State {
     }
 }
 
+impl State {
+    /// Whether queues of datagrams may grow by so many bytes.
+    pub(super) fn has_buffers(&self, bytes: usize) -> bool {
+        let held = self.budget.used_bytes();
+        self.limits.buffer_bytes.saturating_sub(held) >= bytes
+    }
+}
+
 /// Whether peers shall get no more memory: most allocations of the program end
 /// it if they fail, and peers must not bring that about.
-fn memory_is_short() -> bool {
+pub(super) fn memory_is_short() -> bool {
     let Memory {
         heap_bytes,
         allocated_bytes,

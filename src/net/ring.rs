@@ -21,55 +21,58 @@ const MAX_PAGES_AT_ONCE: usize = 64;
 /// How many bytes behind what is live can be given memory at once.
 pub(super) const MAX_BYTES_AT_ONCE: usize = (MAX_PAGES_AT_ONCE - 1) * PAGE_BYTES;
 
-/// How much memory a stack's buffers have, and may have.
+/// How much memory a stack's buffers have, and may have, in bytes.
 ///
 /// All of it is used under the stack's lock.
 #[derive(Debug)]
 pub(super) struct Budget {
-    used_pages: AtomicUsize,
-    most_pages: AtomicUsize,
-    limit_pages: usize,
+    used: AtomicUsize,
+    most: AtomicUsize,
+    limit: usize,
 }
 
 impl Budget {
-    /// A budget of so many bytes, in whole pages.
     pub(super) const fn new(limit_bytes: usize) -> Self {
         Self {
-            used_pages: AtomicUsize::new(0),
-            most_pages: AtomicUsize::new(0),
-            limit_pages: limit_bytes / PAGE_BYTES,
+            used: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            limit: limit_bytes,
         }
     }
 
     pub(super) fn used_bytes(&self) -> usize {
-        self.used_pages.load(Relaxed) * PAGE_BYTES
+        self.used.load(Relaxed)
     }
 
     /// The most that was ever used.
     pub(super) fn most_bytes(&self) -> usize {
-        self.most_pages.load(Relaxed) * PAGE_BYTES
+        self.most.load(Relaxed)
     }
 
     /// Whether newcomers shall get no more: an eighth is left to those that are
     /// there.
     pub(super) fn is_short(&self) -> bool {
-        self.used_pages.load(Relaxed) >= self.limit_pages - self.limit_pages / 8
+        self.used_bytes() >= self.limit - self.limit / 8
     }
 
-    fn take(&self) -> Result<(), NoMemory> {
-        let used = self.used_pages.load(Relaxed);
-        if used >= self.limit_pages {
+    /// Counts bytes whatever the limit is.
+    pub(super) fn hold(&self, bytes: usize) {
+        let used = self.used_bytes() + bytes;
+        self.used.store(used, Relaxed);
+        self.most.store(self.most_bytes().max(used), Relaxed);
+    }
+
+    /// Counts bytes no more.
+    pub(super) fn release(&self, bytes: usize) {
+        self.used.store(self.used_bytes() - bytes, Relaxed);
+    }
+
+    fn take_page(&self) -> Result<(), NoMemory> {
+        if self.limit.saturating_sub(self.used_bytes()) < PAGE_BYTES {
             return Err(NoMemory);
         }
-        self.used_pages.store(used + 1, Relaxed);
-        let most = self.most_pages.load(Relaxed);
-        self.most_pages.store(most.max(used + 1), Relaxed);
+        self.hold(PAGE_BYTES);
         Ok(())
-    }
-
-    fn give(&self, pages: usize) {
-        self.used_pages
-            .store(self.used_pages.load(Relaxed) - pages, Relaxed);
     }
 }
 
@@ -181,9 +184,11 @@ impl Ring {
             return Err(NoMemory);
         }
         while self.count < wanted {
-            budget.take()?;
+            budget.take_page()?;
             let page = self.page(self.count);
-            memory.commit(page).inspect_err(|NoMemory| budget.give(1))?;
+            memory
+                .commit(page)
+                .inspect_err(|NoMemory| budget.release(PAGE_BYTES))?;
             self.count += 1;
         }
         Ok(())
@@ -226,7 +231,7 @@ impl Ring {
 
     /// Gives back pages, counted from the first that has memory.
     fn give_back(&self, memory: &mut ReservedMemory, budget: &Budget, pages: Range<usize>) {
-        budget.give(pages.len());
+        budget.release(pages.len() * PAGE_BYTES);
         for page in pages {
             let page = self.page(page);
             memory.decommit(page..page + 1);

@@ -17,11 +17,15 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
+use super::dns::Dns;
+use super::endpoints::Endpoints;
 use super::ingress;
 use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
+use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
 use super::random::Random;
+use super::rate::Rate;
 use super::ring::Budget;
 use super::stats::Stats;
 use super::sweep::Sweep;
@@ -46,10 +50,13 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) struct State {
     pub(super) nic: Box<dyn Nic>,
     pub(super) iface: Interface,
+    pub(super) loopback: Loopback,
     pub(super) table: Table,
     pub(super) closing: Closing,
     pub(super) listeners: Listeners,
-    /// The memory of the connections' buffers.
+    pub(super) endpoints: Endpoints,
+    pub(super) dns: Dns,
+    /// The memory of buffers.
     pub(super) budget: &'static Budget,
     pub(super) sweep: Sweep,
     pub(super) limits: Limits,
@@ -68,6 +75,8 @@ pub(super) struct State {
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
     blocked_is_known: bool,
+    /// Answers that a datagram's port is unreachable.
+    pub(super) unreachables: Rate,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -98,9 +107,12 @@ impl State {
         let mut state = Self {
             nic,
             iface,
+            loopback: Loopback::new(now, draw()),
             table: Table::new([draw(), draw()]),
             closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
+            endpoints: Endpoints::new(),
+            dns: Dns::new(),
             // Stacks are never taken down.
             budget: Box::leak(Box::new(Budget::new(limits.buffer_bytes))),
             sweep: Sweep::default(),
@@ -116,6 +128,7 @@ impl State {
             random: Random::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
+            unreachables: Rate::default(),
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -135,6 +148,14 @@ impl State {
             }
             frames += 1;
         }
+        for _ in 0..STEP {
+            if !wakes.has_room() || !self.receive_own(now, wakes) {
+                break;
+            }
+        }
+        if !self.blocked {
+            self.table.mark_stalled_dirty(STEP);
+        }
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
@@ -144,36 +165,64 @@ impl State {
         let trimming = self.trim_due(now, STEP);
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
-            if self.blocked || !wakes.has_room() {
+            if !wakes.has_room() {
                 break;
             }
             if let Some(index) = self.table.dirty.pop() {
-                self.egress(now, index, wakes);
+                let link = self.table.get(index).map(|connection| connection.link);
+                if self.blocked && link == Some(Link::Card) {
+                    self.table.stalled.push(index);
+                } else {
+                    self.egress(now, index, wakes);
+                }
             }
+        }
+        if !self.endpoints.is_empty() {
+            self.step_endpoints(now, STEP, wakes);
         }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        !self.blocked && (frames == STEP || due || trimming || !self.table.dirty.is_empty())
+        let next = sooner(
+            self.table.deadlines.earliest(),
+            self.endpoints.deadlines.earliest(),
+        );
+        let due = next.is_some_and(|at| at <= now);
+        let card = frames == STEP || self.is_stalled();
+        due || trimming || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let mut at = self.table.deadlines.earliest();
-        at = sooner(at, self.sweep.at());
         at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
         at = sooner(at, self.addresses.deadline());
         at = sooner(at, self.groups.deadline());
+        at = sooner(at, self.endpoints.deadlines.earliest());
         if !self.closing.is_empty() {
             at = sooner(at, self.closing.deadline());
+        }
+        if self.sweep.is_wanted() {
+            at = sooner(at, Some(self.sweep.at()));
         }
         at
     }
 
+    /// Whether something can be sent, or is on its way to the guest itself.
+    fn has_unsent(&self) -> bool {
+        !self.table.dirty.is_empty()
+            || !self.endpoints.dirty.is_empty()
+            || self.loopback.is_waiting()
+    }
+
+    /// Whether something waits for room in the card's send queue.
+    fn is_stalled(&self) -> bool {
+        !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty()
+    }
+
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.dirty.is_empty();
-        (unsent && !self.blocked_is_known)
+        self.has_unsent()
+            || (self.is_stalled() && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -187,24 +236,31 @@ impl State {
         if connection.is_paused() {
             return;
         }
+        let link = connection.link;
         let given_up = connection.orphan_until.is_some_and(|end| end <= now);
         if given_up {
             connection.tcp_mut().abort();
         }
         let mut all = Sent::default();
+        let mut exhausted = false;
         // smoltcp ends a connection whose address is gone, but does not ask to.
-        let lost = !self.iface.has_ip_addr(connection.key.local);
-        let wanted = lost || is_due(&mut self.iface, now, connection);
+        let lost = !connection.has_address;
+        if lost && link == Link::Loopback {
+            connection.tcp_mut().abort();
+        }
+        let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
+        let wanted = lost || is_due(iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
-                let mut port = Port::new(&mut *self.nic);
+                let (iface, mut port) =
+                    loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
                 port.sent.watched = connection.is_ending;
                 let set = connection.socket.set_mut();
-                let result = self.iface.poll_egress(now, &mut port, set);
+                let result = iface.poll_egress(now, &mut port, set);
                 if let Some(marks) = port.sent.marks {
                     connection.note_sent(marks);
                 }
-                self.blocked |= port.exhausted;
+                exhausted |= port.exhausted;
                 all.frames += port.sent.frames;
                 all.aside += port.sent.aside;
                 all.discovery += port.sent.discovery;
@@ -213,24 +269,33 @@ impl State {
                 }
             }
         }
-        self.stats.frames_sent += all.frames;
+        match link {
+            Link::Card => {
+                self.stats.frames_sent += all.frames;
+                self.blocked |= exhausted;
+            }
+            Link::Loopback => self.stats.loopback_packets += all.frames,
+        }
         if all.frames > all.aside {
             self.table.waiting.remove(index);
         }
-        let stuck = wanted && all.frames == all.aside && !self.blocked;
+        let stuck = wanted && all.frames == all.aside && !exhausted;
         self.settle(now, index, Cause::Egress, wakes);
         let Some(connection) = self.table.get(index) else {
             return;
         };
+        let remote = connection.key.remote;
         let closed = connection.tcp().state() == tcp::State::Closed;
         if given_up || (stuck && closed && !connection.phase.is_owned()) {
             // Its reset has left, or will never find the way.
             return self.discard(index);
         }
-        if stuck {
+        if exhausted && link == Link::Card && self.table.dirty.remove(index) {
+            self.table.stalled.push(index);
+        }
+        if stuck && link == Link::Card {
             // It waits for a neighbour's address. Should it still say that it
             // wants to send now, then not in a loop.
-            let remote = connection.key.remote;
             self.table.waiting.push(index);
             if all.discovery > 0 {
                 self.note_asked(now, remote);
@@ -282,8 +347,7 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let has_address = self.iface.has_ip_addr(connection.key.local);
-        connection.note_end(cause, has_address);
+        connection.note_end(cause);
         if cause == Cause::Ingress {
             connection.restart_silence(now);
         }
@@ -318,7 +382,8 @@ impl State {
         let at = if connection.is_paused() {
             None
         } else {
-            let socket = self.iface.poll_at(now, connection.socket.set());
+            let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
+            let socket = iface.poll_at(now, connection.socket.set());
             if connection.phase == Phase::Orphan
                 && let Some((wait, marks)) = connection.remains(now, socket)
             {
@@ -391,10 +456,12 @@ impl State {
         let (socket_bytes, table_bytes) = self.table.memory_bytes();
         Stats {
             sockets: self.table.len(),
+            datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
             orphans: self.table.orphans.len(),
             closing: self.closing.len(),
             time_wait: self.closing.len_of(Wait::Time),
+            loopback_lost: self.loopback.lost(),
             socket_bytes,
             buffer_bytes: self.budget.used_bytes(),
             buffer_bytes_most: self.budget.most_bytes(),

@@ -45,6 +45,10 @@ pub struct Stats {
     /// Connections whose stream was dropped and whose peer would not let go, which
     /// gave way to newer ones.
     pub orphans_evicted: u64,
+    /// Packets that the guest has sent to itself.
+    pub loopback_packets: u64,
+    /// Those of them lost for want of memory.
+    pub loopback_lost: u64,
     /// Records of closed connections that gave way to newer ones.
     pub closing_evicted: u64,
     /// Segments for closed connections that were not acknowledged once more, as
@@ -70,10 +74,29 @@ pub struct Stats {
     pub time_wait: usize,
     /// The memory that they take, without that of their buffers.
     pub socket_bytes: usize,
-    /// The memory that their buffers have now: data, in whole pages.
+    /// The memory that their buffers, in whole pages, and queues of datagrams have
+    /// now.
     pub buffer_bytes: usize,
     /// The most that there ever was.
     pub buffer_bytes_most: usize,
-    /// The memory for finding them, and room for as many as there ever were.
+    /// The memory for finding connections, and room for as many as there ever were.
     pub table_bytes: usize,
+    /// Datagrams received for a socket, and answers to pings.
+    pub datagrams_received: u64,
+    /// Datagrams and pings sent.
+    pub datagrams_sent: u64,
+    /// Received datagrams dropped: their socket's queue was full, or there was no
+    /// memory for them within the limits.
+    pub datagrams_dropped: u64,
+    /// Received datagrams that no socket wanted.
+    pub datagrams_unclaimed: u64,
+    /// Datagrams and pings not sent: their neighbour never told its address.
+    pub datagrams_unreachable: u64,
+    /// Datagrams for no socket that were not answered with "port unreachable", as
+    /// too many such answers had been sent already.
+    pub unreachables_limited: u64,
+    /// Pings that were not answered, as too many had been already.
+    pub echoes_limited: u64,
+    /// UDP sockets and pings under way that exist now.
+    pub datagram_sockets: usize,
 }

@@ -21,17 +21,33 @@ const TRIMMED_AT_ONCE: usize = 16;
 /// When a stream looks again whether there is memory for its data.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// smoltcp's end of time.
+const NEVER: Instant = Instant::from_micros_const(i64::MAX);
+
 /// When the next connections are trimmed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sweep {
-    at: Option<Instant>,
+    at: Instant,
     /// How many are still to be trimmed in the round that has begun.
     left: usize,
 }
 
+impl Default for Sweep {
+    fn default() -> Self {
+        Self { at: NEVER, left: 0 }
+    }
+}
+
 impl Sweep {
-    /// When connections want to be trimmed.
-    pub(super) fn at(&self) -> Option<Instant> {
+    /// Whether there is anything to be trimmed.
+    #[inline]
+    pub(super) fn is_wanted(&self) -> bool {
+        self.at != NEVER
+    }
+
+    /// When that is to be done.
+    #[inline]
+    pub(super) fn at(&self) -> Instant {
         self.at
     }
 }
@@ -41,18 +57,21 @@ impl State {
     #[cold]
     pub(super) fn note_warm(&mut self, now: Instant, index: u32) {
         self.table.warm.push(index);
-        if self.sweep.at.is_none() {
-            self.sweep.at = Some(now + INTERVAL);
+        if self.sweep.at == NEVER {
+            self.sweep.at = now + INTERVAL;
         }
     }
 
     /// Trims connections if it is time, at most `limit`. Returns whether more
     /// are to be trimmed now.
+    #[inline]
     pub(super) fn trim_due(&mut self, now: Instant, limit: usize) -> bool {
+        self.sweep.at <= now && self.trim_some(now, limit)
+    }
+
+    #[cold]
+    fn trim_some(&mut self, now: Instant, limit: usize) -> bool {
         if self.sweep.left == 0 {
-            if self.sweep.at.is_none_or(|at| now < at) {
-                return false;
-            }
             self.sweep.left = self.table.warm.len();
         }
         for _ in 0..self.sweep.left.min(limit) {
@@ -61,12 +80,15 @@ impl State {
                 self.trim(index);
             }
         }
-        let more = self.sweep.left > 0;
-        if !more {
-            let untouched = self.table.warm.is_empty();
-            self.sweep.at = (!untouched).then(|| now + INTERVAL);
+        if self.sweep.left > 0 {
+            return true;
         }
-        more
+        self.sweep.at = if self.table.warm.is_empty() {
+            NEVER
+        } else {
+            now + INTERVAL
+        };
+        false
     }
 
     /// Takes memory away where it is not used; whether there was any.
