@@ -42,8 +42,10 @@ pub(super) struct Addresses {
     dhcp_dns_servers: Vec<IpAddr>,
     /// Until when an address of IPv6 alone does not count as one.
     patience_until: Option<Instant>,
+    /// When there is something to do although nothing happens: asked for often.
+    deadline: Option<Instant>,
     /// There never will be any address.
-    pub(super) none: bool,
+    none: bool,
 }
 
 /// The first step on the way to another host.
@@ -59,7 +61,7 @@ impl Addresses {
     pub(super) fn new(now: Instant, config: &Config, mac: [u8; 6]) -> Self {
         let link_local = Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(interface_identifier(mac)));
         let usable = config.routes.iter().filter(|route| route.is_usable());
-        Self {
+        let mut addresses = Self {
             ipv4: match config.ipv4 {
                 Ipv4Source::Static(config) => Some(config).filter(Ipv4Config::is_usable),
                 Ipv4Source::Dhcp | Ipv4Source::Off => None,
@@ -74,8 +76,11 @@ impl Addresses {
             dns_servers: config.dns_servers.clone(),
             dhcp_dns_servers: Vec::new(),
             patience_until: (config.ipv4 == Ipv4Source::Dhcp).then_some(now + DHCP_PATIENCE),
+            deadline: None,
             none: config.ipv4 == Ipv4Source::Off && config.ipv6 == Ipv6Source::Off,
-        }
+        };
+        addresses.update_deadline();
+        addresses
     }
 
     /// All addresses and the lengths of their prefixes.
@@ -190,8 +195,12 @@ impl Addresses {
 
     /// When there is something to do although nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn update_deadline(&mut self) {
         let slaac = self.slaac.as_ref().and_then(Slaac::deadline);
-        self.patience_until.into_iter().chain(slaac).min()
+        self.deadline = self.patience_until.into_iter().chain(slaac).min();
     }
 }
 
@@ -249,18 +258,23 @@ impl State {
     /// Does what time has brought.
     pub(super) fn poll_addresses(&mut self, now: Instant) {
         let addresses = &mut self.addresses;
+        if addresses.deadline.is_none_or(|at| at > now) {
+            return;
+        }
         if addresses.patience_until.take_if(|at| *at <= now).is_some() {
             self.config_woken |= addresses.best().is_some();
         }
-        let Some(slaac) = &mut addresses.slaac else {
-            return;
-        };
-        let solicits = slaac.solicits(now);
-        if slaac.expire(now) {
-            self.apply_addresses();
+        let (mut solicits, mut expired) = (false, false);
+        if let Some(slaac) = &mut addresses.slaac {
+            solicits = slaac.solicits(now);
+            expired = slaac.expire(now);
         }
-        if solicits && let Some(source) = self.addresses.link_local {
+        addresses.update_deadline();
+        if solicits && let Some(source) = addresses.link_local {
             self.ask_routers(source);
+        }
+        if expired {
+            self.apply_addresses();
         }
     }
 
@@ -275,6 +289,7 @@ impl State {
             read_icmpv6(frame, mac).is_ok_and(|(router, message)| slaac.learn(now, router, message))
         });
         if learned {
+            self.addresses.update_deadline();
             self.apply_addresses();
         } else {
             self.stats.malformed += 1;
