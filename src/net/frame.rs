@@ -89,6 +89,8 @@ pub(super) enum Frame {
     Echo { from: IpAddr, to: IpAddr },
     /// Another ICMP message.
     Icmp,
+    /// A UDP datagram with so many bytes behind its header.
+    Udp(Key, u16),
     /// An answer to the DHCP client.
     Dhcp,
     /// Nobody.
@@ -173,10 +175,9 @@ fn parse_ipv4(packet: &[u8], unicast: bool, link: Link) -> Parsed {
         IpProtocol::Udp => {
             let datagram = UdpPacket::new_checked(packet.payload())?;
             if datagram.dst_port() == DHCP_CLIENT_PORT {
-                Ok(Frame::Dhcp)
-            } else {
-                Ok(Frame::Dropped(Reason::Unsupported))
+                return Ok(Frame::Dhcp);
             }
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Igmp if packet.payload().first() == Some(&IGMP_QUERY) => Ok(Frame::Membership),
         _ => Ok(Frame::Dropped(Reason::Unsupported)),
@@ -203,6 +204,10 @@ fn parse_ipv6(packet: &[u8], unicast: bool, link: Link) -> Parsed {
     match packet.next_header() {
         IpProtocol::Tcp if unicast && (is_host_v6(to) || own(to)) => {
             parse_tcp(from.into(), to.into(), packet.payload())
+        }
+        IpProtocol::Udp => {
+            let datagram = UdpPacket::new_checked(packet.payload())?;
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Icmpv6 => parse_icmpv6(&packet),
         IpProtocol::HopByHop => parse_hop_by_hop(packet.payload()),
@@ -245,6 +250,17 @@ fn parse_hop_by_hop(payload: &[u8]) -> Parsed {
     } else {
         Ok(Frame::Dropped(Reason::Unsupported))
     }
+}
+
+fn parse_udp(remote: IpAddr, local: IpAddr, datagram: &UdpPacket<&[u8]>) -> Frame {
+    let key = Key {
+        local,
+        remote,
+        local_port: datagram.dst_port(),
+        remote_port: datagram.src_port(),
+    };
+    // Its length stands in 16 bits.
+    Frame::Udp(key, datagram.payload().len() as u16)
 }
 
 #[inline(always)]

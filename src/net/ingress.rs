@@ -11,6 +11,7 @@ use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, classify, classify_own, is_intact};
+use super::icmp::{self, Message};
 use super::listeners::ListenerId;
 use super::loopback::{self, Link};
 use super::rate::Rate;
@@ -20,6 +21,9 @@ use super::wakes::Wakes;
 
 /// How many resets may be sent per 100 ms.
 const RESET_LIMIT: u32 = 100;
+
+/// How many pings are answered in 100 ms.
+const ECHO_LIMIT: u32 = 1000;
 
 /// How many frames are kept while their sender's address is asked for.
 const MAX_HELD: usize = 4;
@@ -31,6 +35,8 @@ const HELD_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     resets: Rate,
+    /// Answers to pings.
+    echoes: Rate,
     /// Frames whose answer waits for the address of a neighbour.
     held: Vec<(Instant, Vec<u8>)>,
 }
@@ -58,6 +64,7 @@ impl State {
             Frame::Neighbour => {
                 self.offer(now, Link::Card);
                 self.table.mark_waiting_dirty();
+                self.endpoints.mark_waiting_dirty();
                 if let Some(dhcp) = &mut self.dhcp {
                     dhcp.retry();
                 }
@@ -69,8 +76,10 @@ impl State {
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
             Frame::Icmp => {
-                self.offer(now, Link::Card);
+                let message = icmp::look(frame);
+                self.icmp_arrived(now, Link::Card, message, wakes);
             }
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Card, key, len, wakes),
             Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
             Frame::Dropped(reason) => self.drop_frame(reason),
@@ -86,8 +95,13 @@ impl State {
         };
         match classify_own(packet) {
             Frame::Tcp(key, kind) => self.segment(now, Link::Loopback, key, kind, wakes),
-            Frame::Echo { .. } | Frame::Icmp => {
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Loopback, key, len, wakes),
+            Frame::Echo { .. } => {
                 self.offer(now, Link::Loopback);
+            }
+            Frame::Icmp => {
+                let message = icmp::look_own(packet);
+                self.icmp_arrived(now, Link::Loopback, message, wakes);
             }
             Frame::Dropped(reason) => self.drop_frame(reason),
             // There are no neighbours and no routers.
@@ -109,7 +123,7 @@ impl State {
     }
 
     /// Shows what has arrived to smoltcp for no socket in particular.
-    fn offer(&mut self, now: Instant, link: Link) -> Sent {
+    pub(super) fn offer(&mut self, now: Instant, link: Link) -> Sent {
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         iface.poll_ingress_single(now, &mut port, &mut self.nobody);
@@ -299,7 +313,12 @@ impl State {
 
     /// Has an echo request answered, now or when its sender's address is known.
     fn echo(&mut self, now: Instant, from: IpAddr, to: IpAddr) {
+        if !self.ingress.echoes.admits(now, ECHO_LIMIT) {
+            self.stats.echoes_limited += 1;
+            return;
+        }
         let sent = self.offer(now, Link::Card);
+        self.ingress.echoes.spend(sent.frames);
         if sent.discovery > 0 {
             self.note_asked(now, from);
             self.hold(now);
@@ -310,6 +329,24 @@ impl State {
             // smoltcp would have asked, but had just asked for another.
             self.ask_neighbour(now, from);
             self.hold(now);
+        }
+    }
+
+    /// Processes an ICMP message that is no echo request.
+    fn icmp_arrived(&mut self, now: Instant, link: Link, message: Message, wakes: &mut Wakes) {
+        match message {
+            Message::EchoReply {
+                remote,
+                local,
+                ident,
+                len,
+            } => self.echo_reply_arrived(now, link, (remote, local), (ident, len), wakes),
+            Message::PortUnreachable { local, remote } => {
+                if self.is_here(local.ip()) {
+                    self.port_unreachable(local.port(), remote, wakes);
+                }
+            }
+            Message::Other => self.drop_frame(Reason::Unsupported),
         }
     }
 

@@ -152,7 +152,7 @@ impl State {
     }
 
     /// Through what the host `remote` is reached, and from which address.
-    fn source_for(&self, remote: IpAddr) -> Result<(Link, IpAddr), Error> {
+    pub(super) fn source_for(&self, remote: IpAddr) -> Result<(Link, IpAddr), Error> {
         if remote == LOOPBACK_BROADCAST {
             return Err(Error::InvalidInput);
         }

@@ -17,12 +17,15 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
+use super::dns::Dns;
+use super::endpoints::Endpoints;
 use super::ingress;
 use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
 use super::random::Random;
+use super::rate::Rate;
 use super::stats::Stats;
 use super::table::Table;
 use super::wakes::Wakes;
@@ -49,6 +52,8 @@ pub(super) struct State {
     pub(super) table: Table,
     pub(super) closing: Closing,
     pub(super) listeners: Listeners,
+    pub(super) endpoints: Endpoints,
+    pub(super) dns: Dns,
     pub(super) limits: Limits,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
@@ -65,6 +70,8 @@ pub(super) struct State {
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
     blocked_is_known: bool,
+    /// Answers that a datagram's port is unreachable.
+    pub(super) unreachables: Rate,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -99,6 +106,8 @@ impl State {
             table: Table::new([draw(), draw()]),
             closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
+            endpoints: Endpoints::new(),
+            dns: Dns::new(),
             limits,
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
@@ -111,6 +120,7 @@ impl State {
             random: Random::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
+            unreachables: Rate::default(),
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -158,12 +168,18 @@ impl State {
                 }
             }
         }
+        if !self.endpoints.is_empty() {
+            self.step_endpoints(now, STEP, wakes);
+        }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        let sends = !self.table.dirty.is_empty() || self.loopback.is_waiting();
-        let card = frames == STEP || !self.table.stalled.is_empty();
-        due || sends || (card && !self.blocked)
+        let next = sooner(
+            self.table.deadlines.earliest(),
+            self.endpoints.deadlines.earliest(),
+        );
+        let due = next.is_some_and(|at| at <= now);
+        let card = frames == STEP || self.is_stalled();
+        due || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
@@ -172,18 +188,29 @@ impl State {
         at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
         at = sooner(at, self.addresses.deadline());
         at = sooner(at, self.groups.deadline());
+        at = sooner(at, self.endpoints.deadlines.earliest());
         if !self.closing.is_empty() {
             at = sooner(at, self.closing.deadline());
         }
         at
     }
 
+    /// Whether something can be sent, or is on its way to the guest itself.
+    fn has_unsent(&self) -> bool {
+        !self.table.dirty.is_empty()
+            || !self.endpoints.dirty.is_empty()
+            || self.loopback.is_waiting()
+    }
+
+    /// Whether something waits for room in the card's send queue.
+    fn is_stalled(&self) -> bool {
+        !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty()
+    }
+
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.stalled.is_empty();
-        !self.table.dirty.is_empty()
-            || self.loopback.is_waiting()
-            || (unsent && !self.blocked_is_known)
+        self.has_unsent()
+            || (self.is_stalled() && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -374,8 +401,7 @@ impl State {
     pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
         let bytes = connection.buffer_bytes();
         let index = self.table.insert(connection)?;
-        self.stats.buffer_bytes += bytes;
-        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
+        self.hold_buffers(bytes);
         Ok(index)
     }
 
@@ -420,6 +446,7 @@ impl State {
     pub(super) fn stats(&self) -> Stats {
         Stats {
             sockets: self.table.len(),
+            datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
             orphans: self.table.orphans.len(),
             closing: self.closing.len(),
