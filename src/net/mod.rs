@@ -24,7 +24,7 @@
 //! | `loopback` | the interface from the guest to itself |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
-//! | `addresses` | the card's addresses and routes |
+//! | `addresses`, `interface` | the card's addresses and routes |
 //! | `dhcp`, `slaac` | those from a DHCP server and from routers |
 //! | `discovery` | asking for the addresses of neighbours |
 //! | `multicast` | telling routers which groups are listened to |
@@ -90,6 +90,7 @@ mod icmp;
 mod incoming;
 mod index_list;
 mod ingress;
+mod interface;
 mod limits;
 mod listener;
 mod listeners;
