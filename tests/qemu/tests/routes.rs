@@ -70,7 +70,7 @@ fn a_page_and_all_that_it_asks_for_are_served() -> Result<()> {
 #[test]
 fn events_leave_nothing_behind() -> Result<()> {
     let served = network::serve(Options {
-        append: "mode=routes max_connections=2".to_owned(),
+        append: "mode=routes max_clients=2".to_owned(),
         ..Options::default()
     })?;
     for _ in 0..2 {
