@@ -12,7 +12,10 @@
 //! | `ingress` | a received frame: whom it concerns, new connections |
 //! | `frame` | a look at a frame's headers |
 //! | `table` | the connections, by their two ends |
-//! | `connection` | a connection's smoltcp socket and its place in life |
+//! | `connection` | a connection's place in life |
+//! | `socket` | its smoltcp socket, whose buffers get memory as they are used |
+//! | `ring` | the pages of such a buffer, and how many there may be |
+//! | `sweep` | taking memory away from buffers that hold nothing |
 //! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
 //! | `segment` | a look into a segment that is for no socket, and an answer |
 //! | `ports` | the local port of an outgoing connection |
@@ -102,12 +105,15 @@ mod ping;
 mod ports;
 mod random;
 mod rate;
+mod ring;
 mod segment;
 mod slaac;
+mod socket;
 mod stack;
 mod state;
 mod stats;
 mod stream;
+mod sweep;
 mod table;
 mod task;
 mod udp;
