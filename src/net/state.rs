@@ -326,9 +326,10 @@ impl State {
             Phase::HalfOpen(_) if state != SynReceived => {
                 *match cause {
                     Cause::Egress => &mut self.stats.half_open_expired,
-                    Cause::Ingress if connection.opened_by.is_some() => {
+                    Cause::Ingress if connection.last_state == SynReceived => {
                         &mut self.stats.half_open_reset
                     }
+                    // smoltcp did not take the opening segment.
                     Cause::Ingress => &mut self.stats.malformed,
                 } += 1;
                 return self.discard(index);
