@@ -16,6 +16,7 @@ mod leases;
 mod limits;
 mod loopback;
 mod many;
+mod nal;
 mod options;
 mod peer;
 mod ping;
