@@ -18,7 +18,7 @@
 //! | `sweep` | taking memory away from buffers that hold nothing |
 //! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
 //! | `segment` | a look into a segment that is for no socket, and an answer |
-//! | `ports` | the local port of an outgoing connection |
+//! | `ports`, `port_order` | the local port of an outgoing connection |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream`, `halves` | those calls, as futures |
@@ -102,6 +102,7 @@ mod multicast;
 mod ops;
 mod options;
 mod ping;
+mod port_order;
 mod ports;
 mod random;
 mod rate;
