@@ -41,12 +41,12 @@ impl Key {
             }
             (remote, local) => {
                 let [local, remote] = [local, remote].map(to_bits);
-                let words = [remote >> 64, remote, local >> 64, local];
-                let mut hash = fold(ports, secret[0]);
-                for (word, secret) in words.into_iter().zip(secret.into_iter().cycle().skip(1)) {
-                    hash = fold(hash ^ word as u64, secret);
-                }
-                hash
+                let [first, second] = secret;
+                let hash = fold(ports, first);
+                let hash = fold(hash ^ (remote >> 64) as u64, second);
+                let hash = fold(hash ^ remote as u64, first);
+                let hash = fold(hash ^ (local >> 64) as u64, second);
+                fold(hash ^ local as u64, first)
             }
         }
     }
@@ -74,6 +74,15 @@ pub(super) enum Kind {
     Other,
 }
 
+/// The part of the peer's stream that a TCP segment carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Its sequence number.
+    pub(super) sequence: u32,
+    /// Its data.
+    pub(super) bytes: u32,
+}
+
 /// Whom a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
@@ -84,11 +93,13 @@ pub(super) enum Frame {
     /// A router asks for the multicast groups that are listened to.
     Membership,
     /// A TCP segment.
-    Tcp(Key, Kind),
+    Tcp(Key, Kind, Span),
     /// A question whether a host is there, which wants to be answered.
     Echo { from: IpAddr, to: IpAddr },
     /// Another ICMP message.
     Icmp,
+    /// A UDP datagram with so many bytes behind its header.
+    Udp(Key, u16),
     /// An answer to the DHCP client.
     Dhcp,
     /// Nobody.
@@ -173,10 +184,9 @@ fn parse_ipv4(packet: &[u8], unicast: bool, link: Link) -> Parsed {
         IpProtocol::Udp => {
             let datagram = UdpPacket::new_checked(packet.payload())?;
             if datagram.dst_port() == DHCP_CLIENT_PORT {
-                Ok(Frame::Dhcp)
-            } else {
-                Ok(Frame::Dropped(Reason::Unsupported))
+                return Ok(Frame::Dhcp);
             }
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Igmp if packet.payload().first() == Some(&IGMP_QUERY) => Ok(Frame::Membership),
         _ => Ok(Frame::Dropped(Reason::Unsupported)),
@@ -203,6 +213,10 @@ fn parse_ipv6(packet: &[u8], unicast: bool, link: Link) -> Parsed {
     match packet.next_header() {
         IpProtocol::Tcp if unicast && (is_host_v6(to) || own(to)) => {
             parse_tcp(from.into(), to.into(), packet.payload())
+        }
+        IpProtocol::Udp => {
+            let datagram = UdpPacket::new_checked(packet.payload())?;
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Icmpv6 => parse_icmpv6(&packet),
         IpProtocol::HopByHop => parse_hop_by_hop(packet.payload()),
@@ -247,6 +261,17 @@ fn parse_hop_by_hop(payload: &[u8]) -> Parsed {
     }
 }
 
+fn parse_udp(remote: IpAddr, local: IpAddr, datagram: &UdpPacket<&[u8]>) -> Frame {
+    let key = Key {
+        local,
+        remote,
+        local_port: datagram.dst_port(),
+        remote_port: datagram.src_port(),
+    };
+    // Its length stands in 16 bits.
+    Frame::Udp(key, datagram.payload().len() as u16)
+}
+
 #[inline(always)]
 fn parse_tcp(remote: IpAddr, local: IpAddr, segment: &[u8]) -> Parsed {
     let segment = TcpPacket::new_checked(segment)?;
@@ -257,10 +282,12 @@ fn parse_tcp(remote: IpAddr, local: IpAddr, segment: &[u8]) -> Parsed {
         remote_port: segment.src_port(),
     };
     let opens = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-    Ok(Frame::Tcp(
-        key,
-        if opens { Kind::Open } else { Kind::Other },
-    ))
+    let kind = if opens { Kind::Open } else { Kind::Other };
+    let span = Span {
+        sequence: segment.seq_number().0 as u32,
+        bytes: segment.payload().len() as u32,
+    };
+    Ok(Frame::Tcp(key, kind, span))
 }
 
 /// Whether the checksums of a frame with a message of ICMP are right.
@@ -354,6 +381,7 @@ mod tests {
     fn fill_segment(segment: &mut [u8]) {
         segment[..2].copy_from_slice(&1234u16.to_be_bytes());
         segment[2..4].copy_from_slice(&80u16.to_be_bytes());
+        segment[4..8].copy_from_slice(&0x8000_0001_u32.to_be_bytes());
         segment[12] = 5 << 4;
         segment[13] = 0x02;
     }
@@ -365,7 +393,11 @@ mod tests {
             (ipv4_segment(), key(1234)),
             (ipv6_segment(), key_v6(remote, 1234)),
         ] {
-            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open));
+            let span = Span {
+                sequence: 0x8000_0001,
+                bytes: 0,
+            };
+            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open, span));
             for len in 0..frame.len() {
                 assert_eq!(
                     classify(&frame[..len]),

@@ -10,7 +10,8 @@ use smoltcp::wire::{IpListenEndpoint, TcpSeqNumber};
 use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify, classify_own, is_intact};
+use super::frame::{Frame, Key, Kind, Reason, Span, classify, classify_own, is_intact};
+use super::icmp::{self, Message};
 use super::listeners::ListenerId;
 use super::loopback::{self, Link};
 use super::rate::Rate;
@@ -20,6 +21,9 @@ use super::wakes::Wakes;
 
 /// How many resets may be sent per 100 ms.
 const RESET_LIMIT: u32 = 100;
+
+/// How many pings are answered in 100 ms.
+const ECHO_LIMIT: u32 = 1000;
 
 /// How many frames are kept while their sender's address is asked for.
 const MAX_HELD: usize = 4;
@@ -31,6 +35,8 @@ const HELD_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     resets: Rate,
+    /// Answers to pings.
+    echoes: Rate,
     /// Frames whose answer waits for the address of a neighbour.
     held: Vec<(Instant, Vec<u8>)>,
 }
@@ -54,10 +60,13 @@ impl State {
         let class = classify(frame);
         self.stats.frames_received += 1;
         match class {
-            Frame::Tcp(key, kind) => self.segment(now, Link::Card, key, kind, wakes),
+            Frame::Tcp(key, kind, span) => {
+                self.segment(now, Link::Card, (key, kind, span), wakes);
+            }
             Frame::Neighbour => {
                 self.offer(now, Link::Card);
                 self.table.mark_waiting_dirty();
+                self.endpoints.mark_waiting_dirty();
                 if let Some(dhcp) = &mut self.dhcp {
                     dhcp.retry();
                 }
@@ -69,8 +78,10 @@ impl State {
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
             Frame::Icmp => {
-                self.offer(now, Link::Card);
+                let message = icmp::look(frame);
+                self.icmp_arrived(now, Link::Card, message, wakes);
             }
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Card, key, len, wakes),
             Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
             Frame::Dropped(reason) => self.drop_frame(reason),
@@ -85,9 +96,16 @@ impl State {
             return false;
         };
         match classify_own(packet) {
-            Frame::Tcp(key, kind) => self.segment(now, Link::Loopback, key, kind, wakes),
-            Frame::Echo { .. } | Frame::Icmp => {
+            Frame::Tcp(key, kind, span) => {
+                self.segment(now, Link::Loopback, (key, kind, span), wakes);
+            }
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Loopback, key, len, wakes),
+            Frame::Echo { .. } => {
                 self.offer(now, Link::Loopback);
+            }
+            Frame::Icmp => {
+                let message = icmp::look_own(packet);
+                self.icmp_arrived(now, Link::Loopback, message, wakes);
             }
             Frame::Dropped(reason) => self.drop_frame(reason),
             // There are no neighbours and no routers.
@@ -109,7 +127,7 @@ impl State {
     }
 
     /// Shows what has arrived to smoltcp for no socket in particular.
-    fn offer(&mut self, now: Instant, link: Link) -> Sent {
+    pub(super) fn offer(&mut self, now: Instant, link: Link) -> Sent {
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         iface.poll_ingress_single(now, &mut port, &mut self.nobody);
@@ -132,7 +150,13 @@ impl State {
     }
 
     /// Processes a TCP segment.
-    fn segment(&mut self, now: Instant, link: Link, key: Key, kind: Kind, wakes: &mut Wakes) {
+    fn segment(
+        &mut self,
+        now: Instant,
+        link: Link,
+        (key, kind, span): (Key, Kind, Span),
+        wakes: &mut Wakes,
+    ) {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
@@ -149,6 +173,10 @@ impl State {
                 None => return,
             },
         };
+        if !self.make_room(now, index, span) {
+            self.stats.unreceived += 1;
+            return;
+        }
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
@@ -160,7 +188,9 @@ impl State {
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         port.sent.watched = connection.is_ending;
-        iface.poll_ingress_single(now, &mut port, &mut connection.set);
+        let set = connection.socket.set_mut();
+        iface.poll_ingress_single(now, &mut port, set);
+        connection.socket.note_segment(span);
         let sent = port.sent;
         if let Some(marks) = sent.marks {
             connection.note_sent(marks);
@@ -255,8 +285,7 @@ impl State {
             self.stats.backlog_full += 1;
             return Admission::Refused;
         }
-        let buffers = listening.options.buffers;
-        if let Err(shortage) = self.admit_half_open(buffers.total_bytes()) {
+        if let Err(shortage) = self.admit_half_open() {
             shortage.count(&mut self.stats);
             return Admission::Refused;
         }
@@ -283,8 +312,15 @@ impl State {
         let opened_by = self.opening_number(now, link);
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
-        let mut connection =
-            Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
+        let mut connection = Connection::new(
+            now,
+            key,
+            Phase::HalfOpen(listener),
+            buffers,
+            options,
+            self.budget,
+        )
+        .ok()?;
         connection.link = link;
         connection.opened_by = opened_by;
         let endpoint = IpListenEndpoint {
@@ -299,7 +335,12 @@ impl State {
 
     /// Has an echo request answered, now or when its sender's address is known.
     fn echo(&mut self, now: Instant, from: IpAddr, to: IpAddr) {
+        if !self.ingress.echoes.admits(now, ECHO_LIMIT) {
+            self.stats.echoes_limited += 1;
+            return;
+        }
         let sent = self.offer(now, Link::Card);
+        self.ingress.echoes.spend(sent.frames);
         if sent.discovery > 0 {
             self.note_asked(now, from);
             self.hold(now);
@@ -310,6 +351,24 @@ impl State {
             // smoltcp would have asked, but had just asked for another.
             self.ask_neighbour(now, from);
             self.hold(now);
+        }
+    }
+
+    /// Processes an ICMP message that is no echo request.
+    fn icmp_arrived(&mut self, now: Instant, link: Link, message: Message, wakes: &mut Wakes) {
+        match message {
+            Message::EchoReply {
+                remote,
+                local,
+                ident,
+                len,
+            } => self.echo_reply_arrived(now, link, (remote, local), (ident, len), wakes),
+            Message::PortUnreachable { local, remote } => {
+                if self.is_here(local.ip()) {
+                    self.port_unreachable(local.port(), remote, wakes);
+                }
+            }
+            Message::Other => self.drop_frame(Reason::Unsupported),
         }
     }
 

@@ -17,7 +17,7 @@ use smoltcp::wire::{HardwareAddress, IpCidr};
 use super::device::{Nic, Port, ReceiveQueue, Room, SendQueue};
 
 /// The longest packet: what IPv4 can say.
-const MTU: usize = 65_535;
+pub(super) const MTU: usize = 65_535;
 
 /// How many packets may be under way, and how many bytes.
 const MAX_PACKETS: usize = 256;

@@ -17,13 +17,19 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room, Sent};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
+use super::dns::Dns;
+use super::endpoints::Endpoints;
 use super::ingress;
 use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
+use super::port_order::PortOrder;
 use super::random::Random;
+use super::rate::Rate;
+use super::ring::Budget;
 use super::stats::Stats;
+use super::sweep::Sweep;
 use super::table::Table;
 use super::wakes::Wakes;
 use crate::arch;
@@ -49,6 +55,11 @@ pub(super) struct State {
     pub(super) table: Table,
     pub(super) closing: Closing,
     pub(super) listeners: Listeners,
+    pub(super) endpoints: Endpoints,
+    pub(super) dns: Dns,
+    /// The memory of buffers.
+    pub(super) budget: &'static Budget,
+    pub(super) sweep: Sweep,
     pub(super) limits: Limits,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
@@ -61,10 +72,13 @@ pub(super) struct State {
     pub(super) config_wakers: Vec<Waker>,
     pub(super) config_woken: bool,
     pub(super) random: Random,
+    pub(super) port_order: PortOrder,
     /// The send queue was full.
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
     blocked_is_known: bool,
+    /// Answers that a datagram's port is unreachable.
+    pub(super) unreachables: Rate,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -99,6 +113,11 @@ impl State {
             table: Table::new([draw(), draw()]),
             closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
+            endpoints: Endpoints::new(),
+            dns: Dns::new(),
+            // Stacks are never taken down.
+            budget: Box::leak(Box::new(Budget::new(limits.buffer_bytes))),
+            sweep: Sweep::default(),
             limits,
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
@@ -109,8 +128,10 @@ impl State {
             config_wakers: Vec::new(),
             config_woken: false,
             random: Random::new([draw(), draw()]),
+            port_order: PortOrder::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
+            unreachables: Rate::default(),
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -144,6 +165,7 @@ impl State {
         if !self.closing.is_empty() {
             self.closing.expire(now);
         }
+        let trimming = self.trim_due(now, STEP);
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if !wakes.has_room() {
@@ -158,12 +180,18 @@ impl State {
                 }
             }
         }
+        if !self.endpoints.is_empty() {
+            self.step_endpoints(now, STEP, wakes);
+        }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        let sends = !self.table.dirty.is_empty() || self.loopback.is_waiting();
-        let card = frames == STEP || !self.table.stalled.is_empty();
-        due || sends || (card && !self.blocked)
+        let next = sooner(
+            self.table.deadlines.earliest(),
+            self.endpoints.deadlines.earliest(),
+        );
+        let due = next.is_some_and(|at| at <= now);
+        let card = frames == STEP || self.is_stalled();
+        due || trimming || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
@@ -172,18 +200,32 @@ impl State {
         at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
         at = sooner(at, self.addresses.deadline());
         at = sooner(at, self.groups.deadline());
+        at = sooner(at, self.endpoints.deadlines.earliest());
         if !self.closing.is_empty() {
             at = sooner(at, self.closing.deadline());
+        }
+        if self.sweep.is_wanted() {
+            at = sooner(at, Some(self.sweep.at()));
         }
         at
     }
 
+    /// Whether something can be sent, or is on its way to the guest itself.
+    fn has_unsent(&self) -> bool {
+        !self.table.dirty.is_empty()
+            || !self.endpoints.dirty.is_empty()
+            || self.loopback.is_waiting()
+    }
+
+    /// Whether something waits for room in the card's send queue.
+    fn is_stalled(&self) -> bool {
+        !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty()
+    }
+
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.stalled.is_empty();
-        !self.table.dirty.is_empty()
-            || self.loopback.is_waiting()
-            || (unsent && !self.blocked_is_known)
+        self.has_unsent()
+            || (self.is_stalled() && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -216,7 +258,8 @@ impl State {
                 let (iface, mut port) =
                     loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
                 port.sent.watched = connection.is_ending;
-                let result = iface.poll_egress(now, &mut port, &mut connection.set);
+                let set = connection.socket.set_mut();
+                let result = iface.poll_egress(now, &mut port, set);
                 if let Some(marks) = port.sent.marks {
                     connection.note_sent(marks);
                 }
@@ -286,9 +329,10 @@ impl State {
             Phase::HalfOpen(_) if state != SynReceived => {
                 *match cause {
                     Cause::Egress => &mut self.stats.half_open_expired,
-                    Cause::Ingress if connection.opened_by.is_some() => {
+                    Cause::Ingress if connection.last_state == SynReceived => {
                         &mut self.stats.half_open_reset
                     }
+                    // smoltcp did not take the opening segment.
                     Cause::Ingress => &mut self.stats.malformed,
                 } += 1;
                 return self.discard(index);
@@ -343,7 +387,7 @@ impl State {
             None
         } else {
             let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
-            let socket = iface.poll_at(now, &connection.set);
+            let socket = iface.poll_at(now, connection.socket.set());
             if connection.phase == Phase::Orphan
                 && let Some((wait, marks)) = connection.remains(now, socket)
             {
@@ -372,11 +416,7 @@ impl State {
 
     /// Takes a connection in.
     pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
-        let bytes = connection.buffer_bytes();
-        let index = self.table.insert(connection)?;
-        self.stats.buffer_bytes += bytes;
-        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
-        Ok(index)
+        self.table.insert(connection)
     }
 
     /// Drops a connection without a word to the peer. Nobody owns it, so it
@@ -385,7 +425,6 @@ impl State {
         let Some(connection) = self.table.get(index) else {
             return;
         };
-        self.stats.buffer_bytes -= connection.buffer_bytes();
         if let Phase::Queued(listener) = connection.phase {
             self.listeners
                 .dequeue(listener, &mut self.table.queued, index);
@@ -418,13 +457,19 @@ impl State {
 
     /// The counters.
     pub(super) fn stats(&self) -> Stats {
+        let (socket_bytes, table_bytes) = self.table.memory_bytes();
         Stats {
             sockets: self.table.len(),
+            datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
             orphans: self.table.orphans.len(),
             closing: self.closing.len(),
             time_wait: self.closing.len_of(Wait::Time),
             loopback_lost: self.loopback.lost(),
+            socket_bytes,
+            buffer_bytes: self.budget.used_bytes(),
+            buffer_bytes_most: self.budget.most_bytes(),
+            table_bytes,
             ..self.stats
         }
     }
@@ -442,6 +487,6 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 /// Whether smoltcp wants to do something for a connection now.
 fn is_due(iface: &mut Interface, now: Instant, connection: &Connection) -> bool {
     iface
-        .poll_at(now, &connection.set)
+        .poll_at(now, connection.socket.set())
         .is_some_and(|at| at <= now)
 }

@@ -1,8 +1,11 @@
 //! The guest's connections with itself.
 
 use firstpoll::arch::host;
-use firstpoll::net::{self, Config, Device, Error, Ipv6Source, Stack, TcpListener, TcpStream};
-use firstpoll::time::{Duration, sleep};
+use firstpoll::net::{
+    self, Config, Device, Error, Ipv6Source, PingOptions, Stack, TcpListener, TcpStream, UdpSocket,
+    ping,
+};
+use firstpoll::time::{Duration, sleep, timeout};
 use firstpoll::{block_on, runtime, spawn};
 use smoltcp::wire::{TcpControl, TcpSeqNumber};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -205,6 +208,35 @@ fn megabytes_arrive_whole() {
     });
 }
 
+#[test]
+fn datagrams_and_pings_come_back_too() {
+    let stack = start_alone();
+    let unspecified: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    block_on(async {
+        for (any, to) in [
+            (unspecified[0], IpAddr::from(Ipv4Addr::LOCALHOST)),
+            (unspecified[0], Ipv4Addr::new(127, 9, 8, 7).into()),
+            (unspecified[1], Ipv6Addr::LOCALHOST.into()),
+        ] {
+            ping(stack, to, PingOptions::default()).await.unwrap();
+            let server = UdpSocket::bind(stack, SocketAddr::new(any, 7)).unwrap();
+            let client = UdpSocket::bind(stack, SocketAddr::new(any, 0)).unwrap();
+            // Longer than any packet on a wire.
+            let question = vec![7; 9000];
+            let server_address = SocketAddr::new(to, 7);
+            client.send_to(&question, server_address).await.unwrap();
+            let mut buffer = vec![0; 10_000];
+            let received = server.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(received.bytes, 9000);
+            server.send_to(b"answer", received.from).await.unwrap();
+            let received = client.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(&buffer[..received.bytes], b"answer");
+            assert_eq!(received.from, server_address);
+        }
+    });
+    assert_eq!(stack.stats().frames_sent, 0);
+}
+
 /// Whoever is on the wire must not get into such a connection.
 #[test]
 fn forged_packets_from_the_wire_are_dropped() {
@@ -263,4 +295,74 @@ fn connections_over_an_address_end_with_it() {
         other.write_all(b"x").await.unwrap();
         assert_eq!(lasting.read(&mut [0; 8]).await, Ok(1));
     });
+}
+
+/// Datagrams go the same way, without a card and with any of the own addresses.
+#[test]
+fn datagrams_pings_and_names_reach_the_guest_itself() {
+    let stack = start_alone();
+    let server = UdpSocket::bind(stack, (Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
+    let echo = spawn(async move {
+        let mut buffer = vec![0; 65_535];
+        loop {
+            let received = server.recv_from(&mut buffer).await.unwrap();
+            let answer = &buffer[..received.bytes];
+            server
+                .send_from(answer, received.to, received.from)
+                .await
+                .unwrap();
+        }
+    });
+    block_on(async {
+        let client = UdpSocket::bind(stack, (Ipv6Addr::UNSPECIFIED, 0).into()).unwrap();
+        for host in [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            Ipv6Addr::LOCALHOST.into(),
+        ] {
+            client.connect((host, 7).into()).unwrap();
+            for len in [0, 1, 1500, 65_487] {
+                client.send(&vec![7; len]).await.unwrap();
+                let mut buffer = vec![0; 65_535];
+                assert_eq!(client.recv(&mut buffer).await, Ok(len));
+            }
+            let refused = ping(stack, host, PingOptions::default()).await;
+            assert!(refused.is_ok(), "{refused:?}");
+        }
+        let nobody = UdpSocket::bind(stack, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        nobody.connect((Ipv4Addr::LOCALHOST, 9).into()).unwrap();
+        nobody.send(b"x").await.unwrap();
+        let refused = nobody.recv(&mut [0; 9]).await;
+        assert_eq!(refused, Err(Error::ConnectionRefused));
+        let outside = nobody.send_to(b"x", "192.0.2.1:9".parse().unwrap()).await;
+        assert_eq!(outside, Err(Error::NetworkUnreachable));
+        let stream = TcpStream::connect_host(stack, "localhost", 80).await;
+        assert_eq!(stream.map(drop), Err(Error::ConnectionRefused));
+    });
+    drop(echo);
+    block_on(firstpoll::yield_now());
+    assert_eq!(stack.stats().datagram_sockets, 0);
+}
+
+/// What goes to the guest itself does not wait for the card.
+#[test]
+fn datagrams_for_here_overtake_those_for_a_full_card() {
+    let (stack, peer) = start();
+    peer.wire.set_send_room(0);
+    host::on_halt(|_| false);
+    let socket = UdpSocket::bind(stack, (Ipv4Addr::UNSPECIFIED, 7).into()).unwrap();
+    let now = |to: (Ipv4Addr, u16), data: &[u8]| {
+        let sent = block_on(timeout(Duration::ZERO, socket.send_to(data, to.into())));
+        assert_eq!(sent, Ok(Ok(())));
+    };
+    now((crate::peer::PEER_IP, 9), b"waits");
+    now((STACK_IP, 7), b"here");
+    host::advance(5 * MS);
+    let received = block_on(timeout(Duration::ZERO, socket.recv(&mut [0; 9])));
+    assert_eq!(received, Ok(Ok(4)));
+    // Nor does it spin meanwhile: four looks a second whether a card that has never
+    // raised an interrupt is dead.
+    let interrupts = host::timer_interrupts();
+    host::advance(10 * SEC);
+    let interrupts = host::timer_interrupts() - interrupts;
+    assert!(interrupts < 100, "{interrupts}");
 }

@@ -1,9 +1,12 @@
 //! The network stack on the host, over a wire in memory, against another host.
 
 mod backlog;
+mod buffers;
 mod cancel;
 mod closing;
+mod datagrams;
 mod dhcp;
+mod dns;
 mod fake_card;
 mod frames;
 mod frames6;
@@ -14,11 +17,15 @@ mod leases;
 mod limits;
 mod loopback;
 mod many;
+mod nal;
 mod options;
 mod peer;
+mod ping;
 mod ports;
 mod raw;
 mod routes;
 mod scale;
 mod tcp;
+mod udp;
+mod udp6;
 mod wire;

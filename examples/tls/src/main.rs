@@ -21,7 +21,7 @@ use fetch::http::{self, Answer};
 use fetch::{Failure, connect};
 use firstpoll::net::Stack;
 use firstpoll::runtime::{ExitStatus, Runtime};
-use firstpoll::time::timeout;
+use firstpoll::time::{Duration, sleep, timeout};
 use firstpoll::{block_on, println};
 use tls::{Options, TlsStream, config, server_name};
 
@@ -35,10 +35,21 @@ fn main(runtime: Runtime) -> Result<ExitStatus, Box<dyn error::Error>> {
     let stack = runtime.network()?;
     block_on(stack.wait_configured())?;
     let patience = options.timeout;
-    match block_on(timeout(patience, fetch_page(stack, options))) {
-        Ok(fetched) => fetched,
-        Err(_) => Err(Failure::TimedOut.into()),
-    }
+    let fetched = block_on(timeout(patience, fetch_page(stack, options)));
+    block_on(all_sent(stack));
+    fetched.unwrap_or_else(|_| Err(Failure::TimedOut.into()))
+}
+
+/// Waits until the server has what was sent to it last, such as the reason why
+/// it is not trusted, but not for long: the end of the machine takes the network
+/// with it.
+async fn all_sent(stack: Stack) {
+    let no_connections = async {
+        while stack.stats().sockets > 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = timeout(Duration::from_secs(1), no_connections).await;
 }
 
 /// Fetches the page and prints it.
