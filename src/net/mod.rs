@@ -18,7 +18,7 @@
 //! | `sweep` | taking memory away from buffers that hold nothing |
 //! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
 //! | `segment` | a look into a segment that is for no socket, and an answer |
-//! | `ports` | the local port of an outgoing connection |
+//! | `ports`, `port_order` | the local port of an outgoing connection |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream`, `halves` | those calls, as futures |
@@ -27,7 +27,7 @@
 //! | `loopback` | the interface from the guest to itself |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
-//! | `addresses` | the card's addresses and routes |
+//! | `addresses`, `interface` | the card's addresses and routes |
 //! | `dhcp`, `slaac` | those from a DHCP server and from routers |
 //! | `discovery` | asking for the addresses of neighbours |
 //! | `multicast` | telling routers which groups are listened to |
@@ -93,6 +93,7 @@ mod icmp;
 mod incoming;
 mod index_list;
 mod ingress;
+mod interface;
 mod limits;
 mod listener;
 mod listeners;
@@ -101,6 +102,7 @@ mod multicast;
 mod ops;
 mod options;
 mod ping;
+mod port_order;
 mod ports;
 mod random;
 mod rate;

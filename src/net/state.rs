@@ -24,6 +24,7 @@ use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
+use super::port_order::PortOrder;
 use super::random::Random;
 use super::rate::Rate;
 use super::ring::Budget;
@@ -71,6 +72,7 @@ pub(super) struct State {
     pub(super) config_wakers: Vec<Waker>,
     pub(super) config_woken: bool,
     pub(super) random: Random,
+    pub(super) port_order: PortOrder,
     /// The send queue was full.
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
@@ -126,6 +128,7 @@ impl State {
             config_wakers: Vec::new(),
             config_woken: false,
             random: Random::new([draw(), draw()]),
+            port_order: PortOrder::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
             unreachables: Rate::default(),
@@ -323,9 +326,10 @@ impl State {
             Phase::HalfOpen(_) if state != SynReceived => {
                 *match cause {
                     Cause::Egress => &mut self.stats.half_open_expired,
-                    Cause::Ingress if connection.opened_by.is_some() => {
+                    Cause::Ingress if connection.last_state == SynReceived => {
                         &mut self.stats.half_open_reset
                     }
+                    // smoltcp did not take the opening segment.
                     Cause::Ingress => &mut self.stats.malformed,
                 } += 1;
                 return self.discard(index);

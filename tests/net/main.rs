@@ -17,6 +17,7 @@ mod leases;
 mod limits;
 mod loopback;
 mod many;
+mod nal;
 mod options;
 mod peer;
 mod ping;

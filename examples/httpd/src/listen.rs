@@ -61,7 +61,7 @@ pub fn serve_all<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let served = Places::new(options.max_connections);
+    let served = Places::new(options.max_clients);
     let refused = Places::new(MAX_REFUSALS);
     loop {
         let stream = accept(listener);
