@@ -13,6 +13,7 @@ use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, classify, is_intact};
 use super::listeners::ListenerId;
 use super::rate::Rate;
+use super::recovery::{self, Heard, Verdict};
 use super::segment;
 use super::state::State;
 use super::wakes::Wakes;
@@ -117,13 +118,24 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
+        let heard = self.nic.split().0.front().and_then(Heard::of);
         let mut port = Port::new(&mut *self.nic);
         port.sent.watched = connection.is_ending;
         self.iface
             .poll_ingress_single(now, &mut port, &mut connection.set);
-        let sent = port.sent;
+        let mut sent = port.sent;
         if let Some(marks) = sent.marks {
             connection.note_sent(marks);
+        }
+        if let Some(heard) = heard
+            && connection.recovery.note_heard(now, heard) == Verdict::Missing
+        {
+            sent.add(recovery::resend(
+                &mut self.iface,
+                &mut *self.nic,
+                now,
+                connection,
+            ));
         }
         self.account(sent);
         self.settle(now, index, Cause::Ingress, wakes);

@@ -16,6 +16,7 @@
 //! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
 //! | `segment` | a look into a segment that is for no socket, and an answer |
 //! | `ports` | the local port of an outgoing connection |
+//! | `recovery` | lost segments, noticed before the retransmission timer does |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream`, `halves` | those calls, as futures |
@@ -83,6 +84,7 @@ mod options;
 mod ports;
 mod random;
 mod rate;
+mod recovery;
 mod segment;
 mod slaac;
 mod stack;

@@ -14,7 +14,7 @@ use super::addresses::Addresses;
 use super::closing::{Closing, Wait};
 use super::config::{Config, Ipv4Source};
 use super::connection::{Cause, Connection, Phase};
-use super::device::{Nic, Port, Room, Sent};
+use super::device::{Nic, Port, Room};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
 use super::ingress;
@@ -22,6 +22,7 @@ use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::multicast::Groups;
 use super::random::Random;
+use super::recovery;
 use super::stats::Stats;
 use super::table::Table;
 use super::wakes::Wakes;
@@ -181,7 +182,7 @@ impl State {
         if given_up {
             connection.tcp_mut().abort();
         }
-        let mut all = Sent::default();
+        let mut all = recovery::probe(&mut self.iface, &mut *self.nic, now, connection);
         // smoltcp ends a connection whose address is gone, but does not ask to.
         let lost = !self.iface.has_ip_addr(connection.key.local);
         let wanted = lost || is_due(&mut self.iface, now, connection);
@@ -194,9 +195,10 @@ impl State {
                     connection.note_sent(marks);
                 }
                 self.blocked |= port.exhausted;
-                all.frames += port.sent.frames;
-                all.aside += port.sent.aside;
-                all.discovery += port.sent.discovery;
+                if let Some(end) = port.sent.end {
+                    connection.recovery.note_sent(now, end);
+                }
+                all.add(port.sent);
                 if result == iface::PollResult::None {
                     break;
                 }
@@ -313,7 +315,8 @@ impl State {
             {
                 return self.shrink(now, index, wait, marks);
             }
-            socket.into_iter().chain(connection.orphan_until).min()
+            let others = [connection.orphan_until, connection.recovery.deadline()];
+            socket.into_iter().chain(others.into_iter().flatten()).min()
         };
         if at.is_some_and(|at| at <= now) {
             self.table.dirty.push(index);

@@ -8,6 +8,7 @@ mod fake_card;
 mod frames;
 mod frames6;
 mod garbage;
+mod impaired;
 mod ip;
 mod ip6;
 mod leases;
