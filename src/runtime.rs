@@ -83,19 +83,48 @@ impl Runtime {
     ///
     /// A [`NetworkError`] if there is no network to be had.
     pub fn network(self) -> Result<Stack, NetworkError> {
-        static STACK: OnceCell<Stack> = OnceCell::new();
-        if let Some(&stack) = STACK.get() {
+        if let Some(&stack) = NETWORK.get() {
             return Ok(stack);
         }
         let options = self.args.options();
         let options = options.map(|option| (option.name, option.value));
         let config = Config::from_options(options).map_err(NetworkError::Config)?;
-        let mut seed = [0; size_of::<u64>()];
-        random::fill(&mut seed).map_err(NetworkError::NoRandomness)?;
-        let card = virtio_net::probe().map_err(NetworkError::Card)?;
-        let stack = net::start(Device::virtio(card), config, u64::from_le_bytes(seed));
-        Ok(*STACK.get_or_init(|| stack))
+        let seed = seed().map_err(NetworkError::NoRandomness)?;
+        let device = if config.needs_card() {
+            Device::virtio(virtio_net::probe().map_err(NetworkError::Card)?)
+        } else {
+            Device::none()
+        };
+        let stack = net::start(device, config, seed);
+        Ok(*NETWORK.get_or_init(|| stack))
     }
+
+    /// A network of the guest with itself, by way of 127.0.0.1 and ::1, for a
+    /// program that needs no other: there need not be a card. The
+    /// [network](Self::network), if there is one, is apart from it, and can do
+    /// the same.
+    ///
+    /// # Errors
+    ///
+    /// [`NetworkError::NoRandomness`].
+    pub fn loopback(self) -> Result<Stack, NetworkError> {
+        if let Some(&stack) = LOOPBACK.get() {
+            return Ok(stack);
+        }
+        let seed = seed().map_err(NetworkError::NoRandomness)?;
+        let stack = net::start(Device::none(), Config::loopback(), seed);
+        Ok(*LOOPBACK.get_or_init(|| stack))
+    }
+}
+
+static NETWORK: OnceCell<Stack> = OnceCell::new();
+static LOOPBACK: OnceCell<Stack> = OnceCell::new();
+
+/// What the network's random numbers are drawn from.
+fn seed() -> Result<u64, drivers::Error> {
+    let mut seed = [0; size_of::<u64>()];
+    random::fill(&mut seed)?;
+    Ok(u64::from_le_bytes(seed))
 }
 
 /// Why there is no network.

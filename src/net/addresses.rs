@@ -37,7 +37,7 @@ pub(super) struct Addresses {
     /// Given.
     routes: Vec<Route>,
     /// Servers of names: given.
-    dns_servers: Vec<IpAddr>,
+    pub(super) dns_servers: Vec<IpAddr>,
     /// And those that DHCP tells of.
     dhcp_dns_servers: Vec<IpAddr>,
     /// Until when an address of IPv6 alone does not count as one.
@@ -235,10 +235,11 @@ impl State {
                 addresses.clear();
                 addresses.extend(cidrs().take(addresses.capacity()));
             });
-            // Connections over another address end when they are looked at.
-            self.table.mark_all_dirty();
+            let iface = &self.iface;
+            self.table
+                .note_addresses(|address| address.is_loopback() || iface.has_ip_addr(address));
             // By which neighbours ask for them.
-            self.groups.report_soon();
+            self.groups.renew();
         }
         // Those without a route may have one now.
         self.table.mark_waiting_dirty();

@@ -18,9 +18,9 @@ use hashbrown::HashTable;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{TcpControl, TcpRepr, TcpSeqNumber};
 
-use super::device::Port;
 use super::frame::Key;
 use super::index_list::{Chain, Links};
+use super::loopback::{self, Link};
 use super::rate::Rate;
 use super::segment::{Answer, Marks, reply};
 use super::state::State;
@@ -336,13 +336,14 @@ impl State {
 
     /// Shows the segment that has arrived to the record that it may concern.
     #[inline(never)]
-    pub(super) fn claim(&mut self, now: Instant, key: Key) -> Claim {
+    pub(super) fn claim(&mut self, now: Instant, link: Link, key: Key) -> Claim {
         let closing = &mut self.closing;
         let Some(position) = closing.live(now, key) else {
             return Claim::None;
         };
         let record = closing.records[position as usize];
-        let mut port = Port::new(&mut *self.nic);
+        let (_, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         let mut effect = Effect::Keeps;
         reply(&mut port, now, |segment| {
             let (what, response) = record.judge(segment);
@@ -377,7 +378,7 @@ impl State {
             }
             Effect::Ends => closing.remove_at(position),
         }
-        self.account(sent);
+        self.account_at(link, sent);
         if effect == Effect::Reopens {
             Claim::Reopens
         } else {

@@ -97,6 +97,12 @@ pub struct Route {
 }
 
 impl Config {
+    /// Whether there is anything to be done by a network card: not if both
+    /// families are off.
+    pub fn needs_card(&self) -> bool {
+        self.ipv4 != Ipv4Source::Off || self.ipv6 != Ipv6Source::Off
+    }
+
     /// No address at all: the stack has its loopback interface only.
     pub fn loopback() -> Self {
         Self {

@@ -15,6 +15,7 @@ use super::Error;
 use super::closing::Wait;
 use super::frame::Key;
 use super::listeners::ListenerId;
+use super::loopback::Link;
 use super::options::{Buffers, StreamOptions};
 use super::recovery::Recovery;
 use super::segment::Marks;
@@ -79,6 +80,10 @@ pub(super) struct Connection {
     pub(super) set: SocketSet<'static>,
     handle: SocketHandle,
     pub(super) key: Key,
+    /// Where its other end is.
+    pub(super) link: Link,
+    /// Whether the interface still has the address of this end.
+    pub(super) has_address: bool,
     pub(super) phase: Phase,
     /// Why it ended, once it has.
     pub(super) failure: Option<Error>,
@@ -140,6 +145,8 @@ impl Connection {
             set,
             handle,
             key,
+            link: Link::Card,
+            has_address: true,
             phase,
             failure: None,
             last_state: tcp::State::Closed,
@@ -239,9 +246,8 @@ impl Connection {
     }
 
     /// Notes whether the peer has said that it sends no more, and why a
-    /// connection that has ended did so; `has_address` says whether the
-    /// interface still has its address.
-    pub(super) fn note_end(&mut self, cause: Cause, has_address: bool) {
+    /// connection that has ended did so.
+    pub(super) fn note_end(&mut self, cause: Cause) {
         use tcp::State::*;
         let state = self.tcp().state();
         let last = core::mem::replace(&mut self.last_state, state);
@@ -253,7 +259,7 @@ impl Connection {
                     // The orderly end.
                     (LastAck, Cause::Ingress) | (TimeWait, Cause::Egress) => Error::NotConnected,
                     (_, Cause::Ingress) => Error::ConnectionReset,
-                    (_, Cause::Egress) if !has_address => Error::ConnectionAborted,
+                    (_, Cause::Egress) if !self.has_address => Error::ConnectionAborted,
                     (_, Cause::Egress) => Error::TimedOut,
                 });
             }

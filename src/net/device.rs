@@ -20,6 +20,20 @@ pub struct Device {
     pub interrupt: &'static WakerSlot,
 }
 
+impl Device {
+    /// No card: nothing comes, and nothing can be sent.
+    pub fn none() -> Self {
+        static INTERRUPT: WakerSlot = WakerSlot::new();
+        Self {
+            nic: Box::new(NoCard {
+                receive: Nothing,
+                send: Nothing,
+            }),
+            interrupt: &INTERRUPT,
+        }
+    }
+}
+
 impl core::fmt::Debug for Device {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Device").finish_non_exhaustive()
@@ -99,6 +113,67 @@ pub trait SendQueue {
     fn commit(&mut self);
 }
 
+/// In place of a card.
+struct NoCard {
+    receive: Nothing,
+    send: Nothing,
+}
+
+/// A queue of it.
+struct Nothing;
+
+impl Nic for NoCard {
+    fn mac(&self) -> [u8; 6] {
+        // Administered locally, as smoltcp wants to have one.
+        [0x02, 0, 0, 0, 0, 0]
+    }
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue) {
+        (&mut self.receive, &mut self.send)
+    }
+
+    fn flush(&mut self) {}
+
+    fn mask_interrupts(&mut self) {}
+
+    fn unmask_interrupts(&mut self) -> Backlog {
+        Backlog::Empty
+    }
+
+    fn interrupts(&self) -> u64 {
+        // So that nobody looks whether any come.
+        1
+    }
+
+    fn kick_again(&mut self) -> bool {
+        false
+    }
+}
+
+impl ReceiveQueue for Nothing {
+    fn front(&mut self) -> Option<&[u8]> {
+        None
+    }
+
+    fn release(&mut self) {}
+}
+
+impl SendQueue for Nothing {
+    fn room(&mut self) -> Room {
+        Room::Full
+    }
+
+    fn buffer(&mut self, _: usize) -> &mut [u8] {
+        &mut []
+    }
+
+    fn commit(&mut self) {}
+}
+
 /// The place for an answer that is dropped, larger than any frame.
 const DISCARDED_BYTES: usize = 2048;
 
@@ -138,6 +213,7 @@ pub(super) struct Port<'a> {
     receive: &'a mut dyn ReceiveQueue,
     send: &'a mut dyn SendQueue,
     mtu: usize,
+    medium: Medium,
     /// A frame to receive in place of the card's.
     replayed: Option<&'a [u8]>,
     pub(super) sent: Sent,
@@ -149,10 +225,21 @@ impl<'a> Port<'a> {
     pub(super) fn new(nic: &'a mut dyn Nic) -> Self {
         let mtu = nic.mtu();
         let (receive, send) = nic.split();
+        Self::over(receive, send, mtu, Medium::Ethernet)
+    }
+
+    /// A port at two queues of frames, or of packets if the medium has none.
+    pub(super) fn over(
+        receive: &'a mut dyn ReceiveQueue,
+        send: &'a mut dyn SendQueue,
+        mtu: usize,
+        medium: Medium,
+    ) -> Self {
         Self {
             receive,
             send,
             mtu,
+            medium,
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
@@ -173,7 +260,8 @@ pub(super) struct RxToken<'a>(&'a [u8]);
 pub(super) struct TxToken<'a> {
     send: &'a mut dyn SendQueue,
     sent: &'a mut Sent,
-    mtu: usize,
+    medium: Medium,
+    max_bytes: usize,
 }
 
 impl phy::Device for Port<'_> {
@@ -194,7 +282,8 @@ impl phy::Device for Port<'_> {
         let answer = TxToken {
             send: self.send,
             sent: &mut self.sent,
-            mtu: self.mtu,
+            medium: self.medium,
+            max_bytes: self.mtu + header_bytes(self.medium),
         };
         Some((RxToken(frame), answer))
     }
@@ -207,14 +296,15 @@ impl phy::Device for Port<'_> {
         Some(TxToken {
             send: self.send,
             sent: &mut self.sent,
-            mtu: self.mtu,
+            medium: self.medium,
+            max_bytes: self.mtu + header_bytes(self.medium),
         })
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = self.mtu + ETHERNET_HEADER_BYTES;
+        capabilities.medium = self.medium;
+        capabilities.max_transmission_unit = self.mtu + header_bytes(self.medium);
         capabilities
     }
 }
@@ -227,14 +317,17 @@ impl phy::RxToken for RxToken<'_> {
 
 impl phy::TxToken for TxToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        if len > self.mtu + ETHERNET_HEADER_BYTES || self.send.room() == Room::Full {
+        if len > self.max_bytes || self.send.room() == Room::Full {
             return self.discard(len, f);
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
-        let purpose = purpose(buffer);
+        let purpose = match self.medium {
+            Medium::Ethernet => purpose(buffer),
+            _ => Purpose::Packet,
+        };
         if self.sent.watched {
-            self.sent.marks = Marks::of(buffer).or(self.sent.marks);
+            self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
         }
         self.sent.end = recovery::end_of(buffer).or(self.sent.end);
         self.send.commit();
@@ -242,6 +335,14 @@ impl phy::TxToken for TxToken<'_> {
         self.sent.aside += u64::from(purpose != Purpose::Packet);
         self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
+    }
+}
+
+/// What stands before a packet.
+pub(super) fn header_bytes(medium: Medium) -> usize {
+    match medium {
+        Medium::Ethernet => ETHERNET_HEADER_BYTES,
+        _ => 0,
     }
 }
 

@@ -48,6 +48,23 @@ pub enum Error {
     /// This side: no memory is left for a socket and its buffers. As
     /// [`LimitReached`](Self::LimitReached), or give the machine more memory.
     OutOfMemory,
+    /// The caller: the datagram is longer than a packet of the network can be, or
+    /// than the buffer that it was to be received in.
+    MessageTooLong,
+    /// The caller: no host can have that name. See
+    /// [`Stack::resolve`](super::Stack::resolve) for what is allowed in one.
+    InvalidName,
+    /// The name servers: they say that no host has that name.
+    NameNotFound,
+    /// The name servers: they say that the host has no address of the family that
+    /// was asked for.
+    NameWithoutAddress,
+    /// The name servers: each of them failed, refused to answer, or does not
+    /// listen. Try again later, or use others.
+    NameServerFailed,
+    /// The configuration: no name server is known, or no network has told of one
+    /// yet.
+    NoNameServer,
     /// The machine: it has no network device that is supported.
     NoDevice,
     /// The machine: it has no source of random numbers to seed the network with.
@@ -68,6 +85,12 @@ impl fmt::Display for Error {
             Self::InvalidInput => "not a usable address",
             Self::LimitReached => "a limit of the network stack is reached",
             Self::OutOfMemory => "no memory for a socket",
+            Self::MessageTooLong => "the datagram is too long",
+            Self::InvalidName => "not the name of a host",
+            Self::NameNotFound => "no host has that name",
+            Self::NameWithoutAddress => "the host has no such address",
+            Self::NameServerFailed => "the name servers could not answer",
+            Self::NoNameServer => "no name server is known",
             Self::NoDevice => "no network device",
             Self::NoEntropy => "no source of random numbers",
         })

@@ -8,6 +8,8 @@ use smoltcp::wire::{
     IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket,
 };
 
+use super::loopback::Link;
+
 /// Where the DHCP client of RFC 2131 listens.
 const DHCP_CLIENT_PORT: u16 = 68;
 
@@ -39,12 +41,12 @@ impl Key {
             }
             (remote, local) => {
                 let [local, remote] = [local, remote].map(to_bits);
-                let words = [remote >> 64, remote, local >> 64, local];
-                let mut hash = fold(ports, secret[0]);
-                for (word, secret) in words.into_iter().zip(secret.into_iter().cycle().skip(1)) {
-                    hash = fold(hash ^ word as u64, secret);
-                }
-                hash
+                let [first, second] = secret;
+                let hash = fold(ports, first);
+                let hash = fold(hash ^ (remote >> 64) as u64, second);
+                let hash = fold(hash ^ remote as u64, first);
+                let hash = fold(hash ^ (local >> 64) as u64, second);
+                fold(hash ^ local as u64, first)
             }
         }
     }
@@ -87,6 +89,8 @@ pub(super) enum Frame {
     Echo { from: IpAddr, to: IpAddr },
     /// Another ICMP message.
     Icmp,
+    /// A UDP datagram with so many bytes behind its header.
+    Udp(Key, u16),
     /// An answer to the DHCP client.
     Dhcp,
     /// Nobody.
@@ -111,21 +115,32 @@ pub(super) fn classify(frame: &[u8]) -> Frame {
     parse(frame).unwrap_or(Frame::Dropped(Reason::Malformed))
 }
 
+/// Looks at the headers of a packet that the guest has sent to itself.
+pub(super) fn classify_own(packet: &[u8]) -> Frame {
+    let parsed = match packet.first().map(|byte| byte >> 4) {
+        Some(4) => parse_ipv4(packet, true, Link::Loopback),
+        Some(6) => parse_ipv6(packet, true, Link::Loopback),
+        _ => Err(smoltcp::wire::Error),
+    };
+    parsed.unwrap_or(Frame::Dropped(Reason::Malformed))
+}
+
 type Parsed = Result<Frame, smoltcp::wire::Error>;
 
 fn parse(frame: &[u8]) -> Parsed {
     let ethernet = EthernetFrame::new_checked(frame)?;
     let unicast = ethernet.dst_addr().is_unicast();
     match ethernet.ethertype() {
-        EthernetProtocol::Ipv4 => parse_ipv4(ethernet.payload(), unicast),
-        EthernetProtocol::Ipv6 => parse_ipv6(ethernet.payload(), unicast),
+        EthernetProtocol::Ipv4 => parse_ipv4(ethernet.payload(), unicast, Link::Card),
+        EthernetProtocol::Ipv6 => parse_ipv6(ethernet.payload(), unicast, Link::Card),
         EthernetProtocol::Arp => Ok(Frame::Neighbour),
         _ => Ok(Frame::Dropped(Reason::Unsupported)),
     }
 }
 
 /// `unicast`: whether the frame was sent to one host.
-fn parse_ipv4(packet: &[u8], unicast: bool) -> Parsed {
+#[inline(always)] // What the card cannot bring costs it nothing.
+fn parse_ipv4(packet: &[u8], unicast: bool, link: Link) -> Parsed {
     let packet = Ipv4Packet::new_checked(packet)?;
     if packet.version() != 4 {
         return Ok(Frame::Dropped(Reason::Malformed));
@@ -134,16 +149,17 @@ fn parse_ipv4(packet: &[u8], unicast: bool) -> Parsed {
         return Ok(Frame::Dropped(Reason::Fragment));
     }
     let (from, to) = (packet.src_addr(), packet.dst_addr());
-    if from.is_loopback() || to.is_loopback() {
+    let own = |address: Ipv4Addr| link == Link::Loopback && address.is_loopback();
+    if link == Link::Card && (from.is_loopback() || to.is_loopback()) {
         return Ok(Frame::Dropped(Reason::Martian));
     }
     // Nobody can be answered at such an address, and smoltcp does not expect to.
-    if !is_host(from) {
+    if !is_host(from) && !own(from) {
         return Ok(Frame::Dropped(Reason::Unsupported));
     }
     match packet.next_header() {
         // A connection is between two hosts.
-        IpProtocol::Tcp if unicast && is_host(to) => {
+        IpProtocol::Tcp if unicast && (is_host(to) || own(to)) => {
             parse_tcp(from.into(), to.into(), packet.payload())
         }
         IpProtocol::Icmp => {
@@ -159,10 +175,9 @@ fn parse_ipv4(packet: &[u8], unicast: bool) -> Parsed {
         IpProtocol::Udp => {
             let datagram = UdpPacket::new_checked(packet.payload())?;
             if datagram.dst_port() == DHCP_CLIENT_PORT {
-                Ok(Frame::Dhcp)
-            } else {
-                Ok(Frame::Dropped(Reason::Unsupported))
+                return Ok(Frame::Dhcp);
             }
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Igmp if packet.payload().first() == Some(&IGMP_QUERY) => Ok(Frame::Membership),
         _ => Ok(Frame::Dropped(Reason::Unsupported)),
@@ -171,21 +186,28 @@ fn parse_ipv4(packet: &[u8], unicast: bool) -> Parsed {
 
 /// Extension headers are not for a host like this one, but for the one that
 /// queries for multicast groups carry; packets with others are dropped.
-fn parse_ipv6(packet: &[u8], unicast: bool) -> Parsed {
+#[inline(always)]
+fn parse_ipv6(packet: &[u8], unicast: bool, link: Link) -> Parsed {
     let packet = Ipv6Packet::new_checked(packet)?;
     if packet.version() != 6 {
         return Ok(Frame::Dropped(Reason::Malformed));
     }
     let (from, to) = (packet.src_addr(), packet.dst_addr());
-    if from.is_loopback() || to.is_loopback() || is_mapped(from) || is_mapped(to) {
+    let own = |address: Ipv6Addr| link == Link::Loopback && address.is_loopback();
+    let on_wire = |address: Ipv6Addr| !address.is_loopback() && !is_mapped(address);
+    if link == Link::Card && !(on_wire(from) && on_wire(to)) {
         return Ok(Frame::Dropped(Reason::Martian));
     }
-    if !is_host_v6(from) {
+    if !is_host_v6(from) && !own(from) {
         return Ok(Frame::Dropped(Reason::Unsupported));
     }
     match packet.next_header() {
-        IpProtocol::Tcp if unicast && is_host_v6(to) => {
+        IpProtocol::Tcp if unicast && (is_host_v6(to) || own(to)) => {
             parse_tcp(from.into(), to.into(), packet.payload())
+        }
+        IpProtocol::Udp => {
+            let datagram = UdpPacket::new_checked(packet.payload())?;
+            Ok(parse_udp(from.into(), to.into(), &datagram))
         }
         IpProtocol::Icmpv6 => parse_icmpv6(&packet),
         IpProtocol::HopByHop => parse_hop_by_hop(packet.payload()),
@@ -228,6 +250,17 @@ fn parse_hop_by_hop(payload: &[u8]) -> Parsed {
     } else {
         Ok(Frame::Dropped(Reason::Unsupported))
     }
+}
+
+fn parse_udp(remote: IpAddr, local: IpAddr, datagram: &UdpPacket<&[u8]>) -> Frame {
+    let key = Key {
+        local,
+        remote,
+        local_port: datagram.dst_port(),
+        remote_port: datagram.src_port(),
+    };
+    // Its length stands in 16 bits.
+    Frame::Udp(key, datagram.payload().len() as u16)
 }
 
 #[inline(always)]

@@ -10,8 +10,10 @@ use smoltcp::wire::{IpListenEndpoint, TcpSeqNumber};
 use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify, is_intact};
+use super::frame::{Frame, Key, Kind, Reason, classify, classify_own, is_intact};
+use super::icmp::{self, Message};
 use super::listeners::ListenerId;
+use super::loopback::{self, Link};
 use super::rate::Rate;
 use super::recovery::{self, Heard, Verdict};
 use super::segment;
@@ -20,6 +22,9 @@ use super::wakes::Wakes;
 
 /// How many resets may be sent per 100 ms.
 const RESET_LIMIT: u32 = 100;
+
+/// How many pings are answered in 100 ms.
+const ECHO_LIMIT: u32 = 1000;
 
 /// How many frames are kept while their sender's address is asked for.
 const MAX_HELD: usize = 4;
@@ -31,6 +36,8 @@ const HELD_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     resets: Rate,
+    /// Answers to pings.
+    echoes: Rate,
     /// Frames whose answer waits for the address of a neighbour.
     held: Vec<(Instant, Vec<u8>)>,
 }
@@ -54,41 +61,83 @@ impl State {
         let class = classify(frame);
         self.stats.frames_received += 1;
         match class {
-            Frame::Tcp(key, kind) => self.segment(now, key, kind, wakes),
+            Frame::Tcp(key, kind) => self.segment(now, Link::Card, key, kind, wakes),
             Frame::Neighbour => {
-                self.offer(now);
+                self.offer(now, Link::Card);
                 self.table.mark_waiting_dirty();
+                self.endpoints.mark_waiting_dirty();
                 if let Some(dhcp) = &mut self.dhcp {
                     dhcp.retry();
                 }
                 self.replay(now);
             }
             Frame::Membership => {
-                self.offer(now);
+                self.offer(now, Link::Card);
                 self.expect_reports(now);
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
             Frame::Icmp => {
-                self.offer(now);
+                let message = icmp::look(frame);
+                self.icmp_arrived(now, Link::Card, message, wakes);
             }
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Card, key, len, wakes),
             Frame::Router => self.router_advertisement(now),
             Frame::Dhcp => self.dhcp_answer(now),
-            Frame::Dropped(Reason::Malformed) => self.stats.malformed += 1,
-            Frame::Dropped(Reason::Fragment) => self.stats.fragments += 1,
-            Frame::Dropped(Reason::Martian) => self.stats.martians += 1,
-            Frame::Dropped(Reason::Unsupported) => self.stats.unsupported += 1,
+            Frame::Dropped(reason) => self.drop_frame(reason),
         }
         self.nic.split().0.release();
         true
     }
 
-    /// Shows the frame to smoltcp for no socket in particular.
-    fn offer(&mut self, now: Instant) -> Sent {
-        let mut port = Port::new(&mut *self.nic);
-        self.iface
-            .poll_ingress_single(now, &mut port, &mut self.nobody);
+    /// Processes one packet that the guest has sent to itself, if there is one.
+    pub(super) fn receive_own(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
+        let Some(packet) = self.loopback.front() else {
+            return false;
+        };
+        match classify_own(packet) {
+            Frame::Tcp(key, kind) => self.segment(now, Link::Loopback, key, kind, wakes),
+            Frame::Udp(key, len) => self.udp_arrived(now, Link::Loopback, key, len, wakes),
+            Frame::Echo { .. } => {
+                self.offer(now, Link::Loopback);
+            }
+            Frame::Icmp => {
+                let message = icmp::look_own(packet);
+                self.icmp_arrived(now, Link::Loopback, message, wakes);
+            }
+            Frame::Dropped(reason) => self.drop_frame(reason),
+            // There are no neighbours and no routers.
+            Frame::Neighbour | Frame::Router | Frame::Membership | Frame::Dhcp => {
+                self.drop_frame(Reason::Unsupported);
+            }
+        }
+        self.loopback.release();
+        true
+    }
+
+    fn drop_frame(&mut self, reason: Reason) {
+        match reason {
+            Reason::Malformed => self.stats.malformed += 1,
+            Reason::Fragment => self.stats.fragments += 1,
+            Reason::Martian => self.stats.martians += 1,
+            Reason::Unsupported => self.stats.unsupported += 1,
+        }
+    }
+
+    /// Shows what has arrived to smoltcp for no socket in particular.
+    pub(super) fn offer(&mut self, now: Instant, link: Link) -> Sent {
+        let (iface, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
+        iface.poll_ingress_single(now, &mut port, &mut self.nobody);
         let sent = port.sent;
-        self.account(sent)
+        self.account_at(link, sent)
+    }
+
+    pub(super) fn account_at(&mut self, link: Link, sent: Sent) -> Sent {
+        match link {
+            Link::Card => return self.account(sent),
+            Link::Loopback => self.stats.loopback_packets += sent.frames,
+        }
+        sent
     }
 
     pub(super) fn account(&mut self, sent: Sent) -> Sent {
@@ -98,11 +147,11 @@ impl State {
     }
 
     /// Processes a TCP segment.
-    fn segment(&mut self, now: Instant, key: Key, kind: Kind, wakes: &mut Wakes) {
+    fn segment(&mut self, now: Instant, link: Link, key: Key, kind: Kind, wakes: &mut Wakes) {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
-            && self.begins_anew(now, index)
+            && self.begins_anew(now, link, index)
         {
             self.stats.half_open_restarted += 1;
             self.discard(index);
@@ -110,7 +159,7 @@ impl State {
         }
         let index = match found {
             Some(index) => index,
-            None => match self.newcomer(now, key, kind) {
+            None => match self.newcomer(now, link, key, kind) {
                 Some(index) => index,
                 None => return,
             },
@@ -118,11 +167,20 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let heard = self.nic.split().0.front().and_then(Heard::of);
-        let mut port = Port::new(&mut *self.nic);
+        if connection.link != link {
+            // Somebody on the wire feigns to be the guest itself.
+            self.stats.martians += 1;
+            return;
+        }
+        // Nothing gets lost on the way to oneself.
+        let heard = match link {
+            Link::Card => self.nic.split().0.front().and_then(Heard::of),
+            Link::Loopback => None,
+        };
+        let (iface, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         port.sent.watched = connection.is_ending;
-        self.iface
-            .poll_ingress_single(now, &mut port, &mut connection.set);
+        iface.poll_ingress_single(now, &mut port, &mut connection.set);
         let mut sent = port.sent;
         if let Some(marks) = sent.marks {
             connection.note_sent(marks);
@@ -137,50 +195,59 @@ impl State {
                 connection,
             ));
         }
-        self.account(sent);
+        self.account_at(link, sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }
 
     /// Whether the opening segment that has arrived is not a repetition of the
     /// one that began this half-open connection: the peer has forgotten that.
     #[cold]
-    fn begins_anew(&mut self, now: Instant, index: u32) -> bool {
+    fn begins_anew(&mut self, now: Instant, link: Link, index: u32) -> bool {
         let Some(connection) = self.table.get(index) else {
             return false;
         };
         let Some(opened_by) = connection.opened_by else {
             return false;
         };
-        matches!(connection.phase, Phase::HalfOpen(_))
+        connection.link == link
+            && matches!(connection.phase, Phase::HalfOpen(_))
             && self
-                .opening_number(now)
+                .opening_number(now, link)
                 .is_some_and(|number| number != opened_by)
     }
 
     /// The sequence number of the opening segment that has arrived, if smoltcp
     /// would take that.
-    fn opening_number(&mut self, now: Instant) -> Option<TcpSeqNumber> {
-        let mut port = Port::new(&mut *self.nic);
+    fn opening_number(&mut self, now: Instant, link: Link) -> Option<TcpSeqNumber> {
+        let (_, mut port) =
+            loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         segment::number(&mut port, now)
     }
 
     /// A segment for no connection; where one has been made for it.
     #[inline(never)]
-    fn newcomer(&mut self, now: Instant, key: Key, kind: Kind) -> Option<u32> {
-        if !self.iface.has_ip_addr(key.local) {
-            // Another host's, or a broadcast, which nobody may answer.
-            self.stats.unsupported += 1;
-            return None;
+    fn newcomer(&mut self, now: Instant, link: Link, key: Key, kind: Kind) -> Option<u32> {
+        if link == Link::Card {
+            if !self.iface.has_ip_addr(key.local) {
+                // Another host's, or a broadcast, which nobody may answer.
+                self.stats.unsupported += 1;
+                return None;
+            }
+            if self.iface.has_ip_addr(key.remote) {
+                // Nobody else may send from there.
+                self.stats.martians += 1;
+                return None;
+            }
         }
-        let claim = self.claim(now, key);
+        let claim = self.claim(now, link, key);
         if claim == Claim::Done {
             return None;
         }
         if kind == Kind::Other {
-            self.unclaimed(now);
+            self.unclaimed(now, link);
             return None;
         }
-        match self.admit(now, key) {
+        match self.admit(now, link, key) {
             Admission::Made(index) => {
                 if claim == Claim::Reopens {
                     self.closing.remove(key);
@@ -189,7 +256,7 @@ impl State {
             }
             Admission::Refused => None,
             Admission::Nobody => {
-                self.unclaimed(now);
+                self.unclaimed(now, link);
                 None
             }
         }
@@ -197,9 +264,9 @@ impl State {
 
     /// A segment for no connection: smoltcp answers with a reset, but a flood
     /// shall not make a flood.
-    fn unclaimed(&mut self, now: Instant) {
+    fn unclaimed(&mut self, now: Instant, link: Link) {
         if self.ingress.resets.admits(now, RESET_LIMIT) {
-            let sent = self.offer(now).frames;
+            let sent = self.offer(now, link).frames;
             self.ingress.resets.spend(sent);
         } else {
             self.stats.resets_limited += 1;
@@ -207,7 +274,7 @@ impl State {
     }
 
     /// Makes a connection for a segment that opens one.
-    fn admit(&mut self, now: Instant, key: Key) -> Admission {
+    fn admit(&mut self, now: Instant, link: Link, key: Key) -> Admission {
         let Some(listener) = self.listeners.on_port(key.local_port) else {
             return Admission::Nobody;
         };
@@ -223,9 +290,9 @@ impl State {
             shortage.count(&mut self.stats);
             return Admission::Refused;
         }
-        let mut made = self.make_half_open(now, key, listener);
+        let mut made = self.make_half_open(now, link, key, listener);
         if made.is_none() && (self.reclaim() || self.evict_half_open()) {
-            made = self.make_half_open(now, key, listener);
+            made = self.make_half_open(now, link, key, listener);
         }
         match made {
             Some(index) => Admission::Made(index),
@@ -236,12 +303,19 @@ impl State {
         }
     }
 
-    fn make_half_open(&mut self, now: Instant, key: Key, listener: ListenerId) -> Option<u32> {
-        let opened_by = self.opening_number(now);
+    fn make_half_open(
+        &mut self,
+        now: Instant,
+        link: Link,
+        key: Key,
+        listener: ListenerId,
+    ) -> Option<u32> {
+        let opened_by = self.opening_number(now, link);
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
         let mut connection =
             Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
+        connection.link = link;
         connection.opened_by = opened_by;
         let endpoint = IpListenEndpoint {
             addr: Some(key.local.into()),
@@ -255,7 +329,12 @@ impl State {
 
     /// Has an echo request answered, now or when its sender's address is known.
     fn echo(&mut self, now: Instant, from: IpAddr, to: IpAddr) {
-        let sent = self.offer(now);
+        if !self.ingress.echoes.admits(now, ECHO_LIMIT) {
+            self.stats.echoes_limited += 1;
+            return;
+        }
+        let sent = self.offer(now, Link::Card);
+        self.ingress.echoes.spend(sent.frames);
         if sent.discovery > 0 {
             self.note_asked(now, from);
             self.hold(now);
@@ -266,6 +345,24 @@ impl State {
             // smoltcp would have asked, but had just asked for another.
             self.ask_neighbour(now, from);
             self.hold(now);
+        }
+    }
+
+    /// Processes an ICMP message that is no echo request.
+    fn icmp_arrived(&mut self, now: Instant, link: Link, message: Message, wakes: &mut Wakes) {
+        match message {
+            Message::EchoReply {
+                remote,
+                local,
+                ident,
+                len,
+            } => self.echo_reply_arrived(now, link, (remote, local), (ident, len), wakes),
+            Message::PortUnreachable { local, remote } => {
+                if self.is_here(local.ip()) {
+                    self.port_unreachable(local.port(), remote, wakes);
+                }
+            }
+            Message::Other => self.drop_frame(Reason::Unsupported),
         }
     }
 

@@ -22,7 +22,7 @@ const RESERVE: usize = 8;
 /// A limit of zero counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes in the buffers of all connections.
+    /// Bytes in the buffers of all connections and in the queues of datagrams.
     pub buffer_bytes: usize,
     /// Connections, in whatever state.
     pub connections: usize,
@@ -213,9 +213,23 @@ impl State {
     }
 }
 
+impl State {
+    /// Whether queues of datagrams may grow by so many bytes.
+    pub(super) fn has_buffers(&self, bytes: usize) -> bool {
+        let held = self.stats.buffer_bytes;
+        self.limits.buffer_bytes.saturating_sub(held) >= bytes
+    }
+
+    /// Counts so many more bytes in buffers.
+    pub(super) fn hold_buffers(&mut self, bytes: usize) {
+        self.stats.buffer_bytes += bytes;
+        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
+    }
+}
+
 /// Whether peers shall get no more memory: most allocations of the program end
 /// it if they fail, and peers must not bring that about.
-fn memory_is_short() -> bool {
+pub(super) fn memory_is_short() -> bool {
     let Memory {
         heap_bytes,
         allocated_bytes,

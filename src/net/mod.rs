@@ -22,12 +22,21 @@
 //! | `listener`, `stream`, `halves` | those calls, as futures |
 //! | `incoming` | the connections of a listener as a stream of them |
 //! | `embedded_io`, `embedded_nal` | the same as the traits of other crates |
+//! | `loopback` | the interface from the guest to itself |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
 //! | `addresses` | the card's addresses and routes |
 //! | `dhcp`, `slaac` | those from a DHCP server and from routers |
 //! | `discovery` | asking for the addresses of neighbours |
 //! | `multicast` | telling routers which groups are listened to |
+//! | `udp` | UDP sockets |
+//! | `ping` | asking a host whether it is there |
+//! | `dns` | from names to addresses |
+//! | `datagram`, `endpoints` | datagrams in bounded queues, and the ports and pings that these belong to |
+//! | `datagram_io`, `carrier` | how datagrams come in and go out, and smoltcp's part in it |
+//! | `datagram_ops` | what the program's calls do with them under the lock |
+//! | `icmp` | a look at an ICMP message |
+//! | `random`, `rate` | numbers that nobody can guess; answers at a bounded rate |
 //! | `wakes` | wakers, to be woken once the lock is open |
 //!
 //! All of it is data of the bottom half's class (see [`sync`](crate::sync)):
@@ -59,28 +68,37 @@
 #![deny(unsafe_code)]
 
 mod addresses;
+mod carrier;
 mod closing;
 mod command_line;
 mod config;
 mod connection;
+mod datagram;
+mod datagram_io;
+mod datagram_ops;
 mod deadlines;
 pub mod device;
 mod dhcp;
 mod discovery;
+pub mod dns;
 mod embedded_io;
 mod embedded_nal;
+mod endpoints;
 mod error;
 mod frame;
 mod halves;
+mod icmp;
 mod incoming;
 mod index_list;
 mod ingress;
 mod limits;
 mod listener;
 mod listeners;
+mod loopback;
 mod multicast;
 mod ops;
 mod options;
+mod ping;
 mod ports;
 mod random;
 mod rate;
@@ -93,6 +111,7 @@ mod stats;
 mod stream;
 mod table;
 mod task;
+mod udp;
 mod virtio;
 mod wakes;
 
@@ -105,6 +124,8 @@ pub use incoming::Incoming;
 pub use limits::Limits;
 pub use listener::TcpListener;
 pub use options::{Buffers, CongestionControl, ListenerOptions, StreamOptions, TcpOptions};
+pub use ping::{PingOptions, ping};
 pub use stack::{Stack, start};
 pub use stats::Stats;
 pub use stream::{ReadHalf, TcpStream, WriteHalf};
+pub use udp::{Received, UdpOptions, UdpSocket};

@@ -1,7 +1,7 @@
 //! What the program does with listeners and connections, each a short visit
 //! under the stack's lock.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
@@ -13,11 +13,15 @@ use super::Error;
 use super::connection::{Connection, Phase};
 use super::frame::{Key, is_host, is_host_v6};
 use super::listeners::ListenerId;
+use super::loopback::{self, Link};
 use super::options::{ListenerOptions, StreamOptions, TcpOptions};
 use super::ports::PortSearch;
 use super::state::State;
 use super::table::SocketId;
 use super::wakes::Wakes;
+
+/// All hosts of 127.0.0.0/8, of which there is one.
+const LOOPBACK_BROADCAST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 255));
 
 impl State {
     pub(super) fn bind(
@@ -79,16 +83,18 @@ impl State {
         search: &mut PortSearch,
         wakes: &mut Wakes,
     ) -> Poll<Result<(SocketId, Key), Error>> {
-        let unbound = self.choose_key(remote)?;
-        let key = match self.find_port(now, unbound, search) {
+        let (link, unbound) = self.choose_key(remote)?;
+        let key = match self.find_port(now, link, unbound, search) {
             Poll::Ready(key) => key?,
             Poll::Pending => return Poll::Pending,
         };
         let buffers = options.buffers.clamped();
         self.admit_outgoing(buffers.total_bytes())
             .inspect_err(|shortage| shortage.count(&mut self.stats))?;
-        let index = match self.make_outgoing(now, key, options) {
-            Err(Error::OutOfMemory) if self.reclaim() => self.make_outgoing(now, key, options),
+        let index = match self.make_outgoing(now, link, key, options) {
+            Err(Error::OutOfMemory) if self.reclaim() => {
+                self.make_outgoing(now, link, key, options)
+            }
             made => made,
         }
         .inspect_err(|_| self.stats.out_of_memory += 1)?;
@@ -101,6 +107,7 @@ impl State {
     fn make_outgoing(
         &mut self,
         now: Instant,
+        link: Link,
         key: Key,
         options: &TcpOptions,
     ) -> Result<u32, Error> {
@@ -112,11 +119,13 @@ impl State {
             options.stream,
         )
         .map_err(|_| Error::OutOfMemory)?;
+        connection.link = link;
+        let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
         let endpoint = |address: IpAddr, port| IpEndpoint::new(address.into(), port);
         connection
             .tcp_mut()
             .connect(
-                self.iface.context(),
+                iface.context(),
                 endpoint(key.remote, key.remote_port),
                 endpoint(key.local, key.local_port),
             )
@@ -125,23 +134,31 @@ impl State {
         self.install(connection)
     }
 
-    /// The ends of a connection to `remote`, from the address from which that is
-    /// reached and a port that is still to be found.
-    fn choose_key(&self, remote: SocketAddr) -> Result<Key, Error> {
+    /// The ends of a connection to `remote`, through what it is reached and from
+    /// which address; and a port that is still to be found.
+    fn choose_key(&self, remote: SocketAddr) -> Result<(Link, Key), Error> {
         let (remote, remote_port) = (remote.ip().to_canonical(), remote.port());
         if remote_port == 0 {
             return Err(Error::InvalidInput);
         }
-        Ok(Key {
-            local: self.source_for(remote)?,
+        let (link, local) = self.source_for(remote)?;
+        let key = Key {
+            local,
             remote,
             local_port: 0,
             remote_port,
-        })
+        };
+        Ok((link, key))
     }
 
-    /// The address from which the host `remote` is reached.
-    fn source_for(&self, remote: IpAddr) -> Result<IpAddr, Error> {
+    /// Through what the host `remote` is reached, and from which address.
+    pub(super) fn source_for(&self, remote: IpAddr) -> Result<(Link, IpAddr), Error> {
+        if remote == LOOPBACK_BROADCAST {
+            return Err(Error::InvalidInput);
+        }
+        if remote.is_loopback() || self.addresses.is_own(remote) {
+            return Ok((Link::Loopback, remote));
+        }
         let is_unicast = match remote {
             IpAddr::V4(remote) => is_host(remote) && !self.addresses.is_broadcast(remote),
             IpAddr::V6(remote) => is_host_v6(remote),
@@ -149,12 +166,8 @@ impl State {
         if !is_unicast {
             return Err(Error::InvalidInput);
         }
-        // There is no loopback.
-        if self.addresses.is_own(remote) {
-            return Err(Error::NetworkUnreachable);
-        }
         let path = self.addresses.path_to(remote);
-        Ok(path.ok_or(Error::NetworkUnreachable)?.source)
+        Ok((Link::Card, path.ok_or(Error::NetworkUnreachable)?.source))
     }
 
     /// Whether a connection that was begun is established.

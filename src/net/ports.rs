@@ -7,6 +7,7 @@ use smoltcp::time::Instant;
 use super::Error;
 use super::closing::Wait;
 use super::frame::Key;
+use super::loopback::Link;
 use super::state::State;
 
 /// The ports for outgoing connections: all but the well-known ones (RFC 6056
@@ -50,6 +51,7 @@ impl State {
     pub(super) fn find_port(
         &mut self,
         now: Instant,
+        link: Link,
         mut key: Key,
         search: &mut PortSearch,
     ) -> Poll<Result<Key, Error>> {
@@ -62,6 +64,10 @@ impl State {
                 break;
             }
             key.local_port = search.next();
+            if link == Link::Loopback && key.local_port == key.remote_port {
+                // Both ends would be the same.
+                continue;
+            }
             if self.table.find(key).is_some() || self.listeners.on_port(key.local_port).is_some() {
                 continue;
             }

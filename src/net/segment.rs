@@ -1,14 +1,15 @@
 //! A TCP segment that no socket processes: a look into it, and an answer.
 
-use smoltcp::phy::{ChecksumCapabilities, Device as _, RxToken as _, TxToken as _};
+use smoltcp::phy::{
+    ChecksumCapabilities, Device as _, DeviceCapabilities, Medium, RxToken as _, TxToken as _,
+};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpProtocol, IpRepr, Ipv4Packet, Ipv4Repr, Ipv6Packet,
-    Ipv6Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
+    EthernetFrame, IpProtocol, IpRepr, IpVersion, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr,
+    TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
 };
 
-use super::device::Port;
-use crate::drivers::ETHERNET_HEADER_BYTES;
+use super::device::{Port, header_bytes};
 
 /// The hops that an answer may take.
 const HOP_LIMIT: u8 = 64;
@@ -29,12 +30,16 @@ pub(super) fn reply(
     now: Instant,
     decide: impl FnOnce(&TcpRepr<'_>) -> Option<Answer>,
 ) {
-    let checksums = port.capabilities().checksum;
+    let DeviceCapabilities {
+        medium,
+        checksum: checksums,
+        ..
+    } = port.capabilities();
     let Some((received, response)) = port.receive(now) else {
         return;
     };
     received.consume(|frame| {
-        let Some((ethernet, ip, segment)) = parse(frame, &checksums) else {
+        let Some((ethernet, ip, segment)) = parse(medium, frame, &checksums) else {
             return;
         };
         let Some(answer) = decide(&segment) else {
@@ -57,13 +62,17 @@ pub(super) fn reply(
         };
         let (to, from) = (ip.src_addr(), ip.dst_addr());
         let ip = IpRepr::new(from, to, IpProtocol::Tcp, tcp.buffer_len(), HOP_LIMIT);
-        response.consume(ETHERNET_HEADER_BYTES + ip.buffer_len(), |buffer| {
-            let mut frame = EthernetFrame::new_unchecked(buffer);
-            frame.set_src_addr(ethernet.dst_addr());
-            frame.set_dst_addr(ethernet.src_addr());
-            frame.set_ethertype(ethernet.ethertype());
-            ip.emit(&mut *frame.payload_mut(), &checksums);
-            let bytes = &mut frame.payload_mut()[ip.header_len()..];
+        let header_bytes = header_bytes(medium);
+        response.consume(header_bytes + ip.buffer_len(), |buffer| {
+            if let Some(ethernet) = ethernet {
+                let mut frame = EthernetFrame::new_unchecked(&mut *buffer);
+                frame.set_src_addr(ethernet.dst_addr());
+                frame.set_dst_addr(ethernet.src_addr());
+                frame.set_ethertype(ethernet.ethertype());
+            }
+            let packet = &mut buffer[header_bytes..];
+            ip.emit(&mut *packet, &checksums);
+            let bytes = &mut packet[ip.header_len()..];
             tcp.emit(&mut TcpPacket::new_unchecked(bytes), &from, &to, &checksums);
         });
     });
@@ -72,27 +81,37 @@ pub(super) fn reply(
 /// The sequence number of the segment in the frame that has arrived at `port`,
 /// if smoltcp would take that.
 pub(super) fn number(port: &mut Port<'_>, now: Instant) -> Option<TcpSeqNumber> {
-    let checksums = port.capabilities().checksum;
+    let capabilities = port.capabilities();
     let (received, _) = port.receive(now)?;
-    received.consume(|frame| parse(frame, &checksums).map(|(_, _, segment)| segment.seq_number))
+    received.consume(|frame| {
+        let (_, _, segment) = parse(capabilities.medium, frame, &capabilities.checksum)?;
+        Some(segment.seq_number)
+    })
 }
 
-type Parsed<'a> = (EthernetFrame<&'a [u8]>, IpRepr, TcpRepr<'a>);
+type Parsed<'a> = (Option<EthernetFrame<&'a [u8]>>, IpRepr, TcpRepr<'a>);
 
-fn parse<'a>(frame: &'a [u8], checksums: &ChecksumCapabilities) -> Option<Parsed<'a>> {
-    let ethernet = EthernetFrame::new_checked(frame).ok()?;
-    let (ip, bytes) = match ethernet.ethertype() {
-        EthernetProtocol::Ipv4 => {
-            let packet = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
+fn parse<'a>(
+    medium: Medium,
+    frame: &'a [u8],
+    checksums: &ChecksumCapabilities,
+) -> Option<Parsed<'a>> {
+    let ethernet = match medium {
+        Medium::Ethernet => Some(EthernetFrame::new_checked(frame).ok()?),
+        _ => None,
+    };
+    let packet = frame.get(header_bytes(medium)..)?;
+    let (ip, bytes) = match IpVersion::of_packet(packet).ok()? {
+        IpVersion::Ipv4 => {
+            let packet = Ipv4Packet::new_checked(packet).ok()?;
             let ip = Ipv4Repr::parse(&packet, checksums).ok()?;
             (IpRepr::Ipv4(ip), packet.payload())
         }
-        EthernetProtocol::Ipv6 => {
-            let packet = Ipv6Packet::new_checked(ethernet.payload()).ok()?;
+        IpVersion::Ipv6 => {
+            let packet = Ipv6Packet::new_checked(packet).ok()?;
             let ip = Ipv6Repr::parse(&packet).ok()?;
             (IpRepr::Ipv6(ip), packet.payload())
         }
-        _ => return None,
     };
     if ip.next_header() != IpProtocol::Tcp {
         return None;
@@ -114,14 +133,15 @@ pub(super) struct Marks {
 impl Marks {
     /// Those of the segment in a frame that smoltcp has written, which has no
     /// options or extensions in front of it.
-    pub(super) fn of(frame: &[u8]) -> Option<Self> {
+    pub(super) fn of(medium: Medium, frame: &[u8]) -> Option<Self> {
         const TCP: u8 = 6;
-        let at = match *frame.get(12..24)? {
-            [0x08, 0x00, 0x45, .., TCP] => 34,
-            [0x86, 0xdd, _, _, _, _, _, _, TCP, ..] => 54,
+        let packet = frame.get(header_bytes(medium)..)?;
+        let at = match *packet.get(..10)? {
+            [0x45, .., TCP] => 20,
+            [version, _, _, _, _, _, TCP, ..] if version >> 4 == 6 => 40,
             _ => return None,
         };
-        let segment = TcpPacket::new_checked(frame.get(at..)?).ok()?;
+        let segment = TcpPacket::new_checked(packet.get(at..)?).ok()?;
         Some(Self {
             end: segment.seq_number() + segment.segment_len(),
             ack: segment.ack_number(),

@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
 use core::net::IpAddr;
-use core::task::{Poll, Waker};
+use core::task::{Context, Poll, Waker};
 
 use super::config::{Config, IpConfig};
 use super::device::Device;
+use super::limits::Limits;
 use super::state::State;
 use super::stats::Stats;
 use super::wakes::Wakes;
@@ -111,6 +112,11 @@ impl Stack {
         self.shared.visit(|state, _| state.nic.mac())
     }
 
+    /// What the stack may hold.
+    pub fn limits(self) -> Limits {
+        self.shared.visit(|state, _| state.limits)
+    }
+
     /// What the stack has counted.
     pub fn stats(self) -> Stats {
         self.shared.visit(|state, _| state.stats())
@@ -134,6 +140,41 @@ impl Shared {
         if wants_task {
             self.task.wake();
         }
+        result
+    }
+
+    /// Makes an attempt; if it has to wait, leaves the context's waker in `place`.
+    pub(super) fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        place: impl Fn(&mut State) -> Option<&mut Option<Waker>>,
+        mut attempt: impl FnMut(&mut State, &mut Wakes) -> Poll<T>,
+    ) -> Poll<T> {
+        let mut registered = false;
+        let result = self.visit(|state, wakes| {
+            let result = attempt(state, wakes);
+            if result.is_pending() {
+                registered = place(state)
+                    .and_then(|place| place.as_ref())
+                    .is_some_and(|known| known.will_wake(context.waker()));
+            }
+            result
+        });
+        if result.is_ready() || registered {
+            return result;
+        }
+        // Cloned and dropped with nothing locked: both may run foreign code.
+        let mut waker = Some(context.waker().clone());
+        let result = self.visit(|state, wakes| {
+            let result = attempt(state, wakes);
+            if result.is_pending()
+                && let Some(place) = place(state)
+            {
+                core::mem::swap(place, &mut waker);
+            }
+            result
+        });
+        drop(waker);
         result
     }
 

@@ -17,11 +17,15 @@ use super::connection::{Cause, Connection, Phase};
 use super::device::{Nic, Port, Room};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
+use super::dns::Dns;
+use super::endpoints::Endpoints;
 use super::ingress;
 use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
+use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
 use super::random::Random;
+use super::rate::Rate;
 use super::recovery;
 use super::stats::Stats;
 use super::table::Table;
@@ -45,9 +49,12 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) struct State {
     pub(super) nic: Box<dyn Nic>,
     pub(super) iface: Interface,
+    pub(super) loopback: Loopback,
     pub(super) table: Table,
     pub(super) closing: Closing,
     pub(super) listeners: Listeners,
+    pub(super) endpoints: Endpoints,
+    pub(super) dns: Dns,
     pub(super) limits: Limits,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
@@ -64,6 +71,8 @@ pub(super) struct State {
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
     blocked_is_known: bool,
+    /// Answers that a datagram's port is unreachable.
+    pub(super) unreachables: Rate,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -94,9 +103,12 @@ impl State {
         let mut state = Self {
             nic,
             iface,
+            loopback: Loopback::new(now, draw()),
             table: Table::new([draw(), draw()]),
             closing: Closing::new([draw(), draw()], limits.closing_records),
             listeners: Listeners::default(),
+            endpoints: Endpoints::new(),
+            dns: Dns::new(),
             limits,
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
@@ -109,6 +121,7 @@ impl State {
             random: Random::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
+            unreachables: Rate::default(),
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -128,6 +141,14 @@ impl State {
             }
             frames += 1;
         }
+        for _ in 0..STEP {
+            if !wakes.has_room() || !self.receive_own(now, wakes) {
+                break;
+            }
+        }
+        if !self.blocked {
+            self.table.mark_stalled_dirty(STEP);
+        }
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);
@@ -136,17 +157,30 @@ impl State {
         }
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
-            if self.blocked || !wakes.has_room() {
+            if !wakes.has_room() {
                 break;
             }
             if let Some(index) = self.table.dirty.pop() {
-                self.egress(now, index, wakes);
+                let link = self.table.get(index).map(|connection| connection.link);
+                if self.blocked && link == Some(Link::Card) {
+                    self.table.stalled.push(index);
+                } else {
+                    self.egress(now, index, wakes);
+                }
             }
+        }
+        if !self.endpoints.is_empty() {
+            self.step_endpoints(now, STEP, wakes);
         }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let due = self.table.deadlines.earliest().is_some_and(|at| at <= now);
-        !self.blocked && (frames == STEP || due || !self.table.dirty.is_empty())
+        let next = sooner(
+            self.table.deadlines.earliest(),
+            self.endpoints.deadlines.earliest(),
+        );
+        let due = next.is_some_and(|at| at <= now);
+        let card = frames == STEP || self.is_stalled();
+        due || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
@@ -155,16 +189,29 @@ impl State {
         at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
         at = sooner(at, self.addresses.deadline());
         at = sooner(at, self.groups.deadline());
+        at = sooner(at, self.endpoints.deadlines.earliest());
         if !self.closing.is_empty() {
             at = sooner(at, self.closing.deadline());
         }
         at
     }
 
+    /// Whether something can be sent, or is on its way to the guest itself.
+    fn has_unsent(&self) -> bool {
+        !self.table.dirty.is_empty()
+            || !self.endpoints.dirty.is_empty()
+            || self.loopback.is_waiting()
+    }
+
+    /// Whether something waits for room in the card's send queue.
+    fn is_stalled(&self) -> bool {
+        !self.table.stalled.is_empty() || !self.endpoints.stalled.is_empty()
+    }
+
     /// Whether the program's doings left something for the network task.
     pub(super) fn wants_task(&self) -> bool {
-        let unsent = !self.table.dirty.is_empty();
-        (unsent && !self.blocked_is_known)
+        self.has_unsent()
+            || (self.is_stalled() && !self.blocked_is_known)
             || self
                 .next_deadline()
                 .is_some_and(|deadline| deadline < self.asleep_until)
@@ -178,24 +225,33 @@ impl State {
         if connection.is_paused() {
             return;
         }
+        let link = connection.link;
         let given_up = connection.orphan_until.is_some_and(|end| end <= now);
         if given_up {
             connection.tcp_mut().abort();
         }
         let mut all = recovery::probe(&mut self.iface, &mut *self.nic, now, connection);
+        let mut exhausted = false;
         // smoltcp ends a connection whose address is gone, but does not ask to.
-        let lost = !self.iface.has_ip_addr(connection.key.local);
-        let wanted = lost || is_due(&mut self.iface, now, connection);
+        let lost = !connection.has_address;
+        if lost && link == Link::Loopback {
+            connection.tcp_mut().abort();
+        }
+        let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
+        let wanted = lost || is_due(iface, now, connection);
         if wanted {
             for _ in 0..EGRESS_BURST {
-                let mut port = Port::new(&mut *self.nic);
+                let (iface, mut port) =
+                    loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
                 port.sent.watched = connection.is_ending;
-                let result = self.iface.poll_egress(now, &mut port, &mut connection.set);
+                let result = iface.poll_egress(now, &mut port, &mut connection.set);
                 if let Some(marks) = port.sent.marks {
                     connection.note_sent(marks);
                 }
-                self.blocked |= port.exhausted;
-                if let Some(end) = port.sent.end {
+                exhausted |= port.exhausted;
+                if let Some(end) = port.sent.end
+                    && link != Link::Loopback
+                {
                     connection.recovery.note_sent(now, end);
                 }
                 all.add(port.sent);
@@ -204,24 +260,33 @@ impl State {
                 }
             }
         }
-        self.stats.frames_sent += all.frames;
+        match link {
+            Link::Card => {
+                self.stats.frames_sent += all.frames;
+                self.blocked |= exhausted;
+            }
+            Link::Loopback => self.stats.loopback_packets += all.frames,
+        }
         if all.frames > all.aside {
             self.table.waiting.remove(index);
         }
-        let stuck = wanted && all.frames == all.aside && !self.blocked;
+        let stuck = wanted && all.frames == all.aside && !exhausted;
         self.settle(now, index, Cause::Egress, wakes);
         let Some(connection) = self.table.get(index) else {
             return;
         };
+        let remote = connection.key.remote;
         let closed = connection.tcp().state() == tcp::State::Closed;
         if given_up || (stuck && closed && !connection.phase.is_owned()) {
             // Its reset has left, or will never find the way.
             return self.discard(index);
         }
-        if stuck {
+        if exhausted && link == Link::Card && self.table.dirty.remove(index) {
+            self.table.stalled.push(index);
+        }
+        if stuck && link == Link::Card {
             // It waits for a neighbour's address. Should it still say that it
             // wants to send now, then not in a loop.
-            let remote = connection.key.remote;
             self.table.waiting.push(index);
             if all.discovery > 0 {
                 self.note_asked(now, remote);
@@ -273,8 +338,7 @@ impl State {
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
-        let has_address = self.iface.has_ip_addr(connection.key.local);
-        connection.note_end(cause, has_address);
+        connection.note_end(cause);
         if cause == Cause::Ingress {
             connection.restart_silence(now);
         }
@@ -309,7 +373,8 @@ impl State {
         let at = if connection.is_paused() {
             None
         } else {
-            let socket = self.iface.poll_at(now, &connection.set);
+            let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
+            let socket = iface.poll_at(now, &connection.set);
             if connection.phase == Phase::Orphan
                 && let Some((wait, marks)) = connection.remains(now, socket)
             {
@@ -341,8 +406,7 @@ impl State {
     pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
         let bytes = connection.buffer_bytes();
         let index = self.table.insert(connection)?;
-        self.stats.buffer_bytes += bytes;
-        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
+        self.hold_buffers(bytes);
         Ok(index)
     }
 
@@ -387,10 +451,12 @@ impl State {
     pub(super) fn stats(&self) -> Stats {
         Stats {
             sockets: self.table.len(),
+            datagram_sockets: self.endpoints.len(),
             half_open: self.table.half_open.len(),
             orphans: self.table.orphans.len(),
             closing: self.closing.len(),
             time_wait: self.closing.len_of(Wait::Time),
+            loopback_lost: self.loopback.lost(),
             ..self.stats
         }
     }

@@ -41,6 +41,10 @@ pub struct Stats {
     /// Connections whose stream was dropped and whose peer would not let go, which
     /// gave way to newer ones.
     pub orphans_evicted: u64,
+    /// Packets that the guest has sent to itself.
+    pub loopback_packets: u64,
+    /// Those of them lost for want of memory.
+    pub loopback_lost: u64,
     /// Records of closed connections that gave way to newer ones.
     pub closing_evicted: u64,
     /// Segments for closed connections that were not acknowledged once more, as
@@ -64,8 +68,26 @@ pub struct Stats {
     pub closing: usize,
     /// Those of them that only wait for late segments.
     pub time_wait: usize,
-    /// Bytes in the buffers of connections now.
+    /// Bytes in the buffers of connections and in queues of datagrams now.
     pub buffer_bytes: usize,
     /// The most that there ever were.
     pub buffer_bytes_most: usize,
+    /// Datagrams received for a socket, and answers to pings.
+    pub datagrams_received: u64,
+    /// Datagrams and pings sent.
+    pub datagrams_sent: u64,
+    /// Received datagrams dropped: their socket's queue was full, or there was no
+    /// memory for them within the limits.
+    pub datagrams_dropped: u64,
+    /// Received datagrams that no socket wanted.
+    pub datagrams_unclaimed: u64,
+    /// Datagrams and pings not sent: their neighbour never told its address.
+    pub datagrams_unreachable: u64,
+    /// Datagrams for no socket that were not answered with "port unreachable", as
+    /// too many such answers had been sent already.
+    pub unreachables_limited: u64,
+    /// Pings that were not answered, as too many had been already.
+    pub echoes_limited: u64,
+    /// UDP sockets and pings under way that exist now.
+    pub datagram_sockets: usize,
 }

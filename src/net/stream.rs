@@ -53,8 +53,7 @@ impl TcpStream {
     ///
     /// - [`Error::ConnectionRefused`] if nobody listens there,
     /// - [`Error::TimedOut`] after 30 s without an answer,
-    /// - [`Error::NetworkUnreachable`] without an address or a route; there is
-    ///   no loopback,
+    /// - [`Error::NetworkUnreachable`] without an address or a route,
     /// - [`Error::AddrNotAvailable`] if all ports are in use,
     /// - [`Error::InvalidInput`] if `remote` is not a host and a port,
     /// - [`Error::LimitReached`] or [`Error::OutOfMemory`].

@@ -5,6 +5,7 @@
 //! concerns; the lists and deadlines say which others want to be looked at.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use hashbrown::HashTable;
 use smoltcp::time::Instant;
@@ -44,6 +45,8 @@ pub(super) struct Table {
     pub(super) dirty: IndexList,
     /// Those that wait for a neighbour's address.
     pub(super) waiting: IndexList,
+    /// Those that wait for room in the card's send queue.
+    pub(super) stalled: IndexList,
     /// Those that a peer has begun to open, oldest first.
     pub(super) half_open: IndexList,
     /// Those whose stream was dropped, oldest first.
@@ -64,6 +67,7 @@ impl Table {
             secret,
             dirty: IndexList::new(),
             waiting: IndexList::new(),
+            stalled: IndexList::new(),
             half_open: IndexList::new(),
             orphans: IndexList::new(),
             queued: Links::new(),
@@ -119,6 +123,7 @@ impl Table {
         let count = self.slots.len() + 1;
         self.dirty.grow(count).map_err(drop)?;
         self.waiting.grow(count).map_err(drop)?;
+        self.stalled.grow(count).map_err(drop)?;
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
         self.queued.grow(count).map_err(drop)?;
@@ -138,6 +143,7 @@ impl Table {
         for list in [
             &mut self.dirty,
             &mut self.waiting,
+            &mut self.stalled,
             &mut self.half_open,
             &mut self.orphans,
         ] {
@@ -189,10 +195,15 @@ impl Table {
         self.slots.get_mut(index as usize)?.connection.as_mut()
     }
 
-    /// Marks every connection as one that may have something to send.
-    pub(super) fn mark_all_dirty(&mut self) {
-        for (index, slot) in self.slots.iter().enumerate() {
-            if slot.connection.is_some() {
+    /// Notes which connections have lost their address, and marks those as ones
+    /// that may have something to send: their end.
+    pub(super) fn note_addresses(&mut self, has_address: impl Fn(IpAddr) -> bool) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            let Some(connection) = &mut slot.connection else {
+                continue;
+            };
+            connection.has_address = has_address(connection.key.local);
+            if !connection.has_address {
                 self.dirty.push(index as u32);
             }
         }
@@ -204,6 +215,16 @@ impl Table {
         let mut next = self.waiting.first();
         while let Some(index) = next {
             next = self.waiting.after(index);
+            self.dirty.push(index);
+        }
+    }
+
+    /// Marks those dirty that wait for room to send, at most `limit`.
+    pub(super) fn mark_stalled_dirty(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Some(index) = self.stalled.pop() else {
+                break;
+            };
             self.dirty.push(index);
         }
     }

@@ -2,7 +2,9 @@
 
 use core::task::Waker;
 
-const CAPACITY: usize = 64;
+/// Enough for what one step finds mostly; each visit to the stack makes them
+/// anew.
+const CAPACITY: usize = 32;
 
 /// Collects wakers. None is called before the stack is unlocked.
 pub(super) struct Wakes {
@@ -37,8 +39,9 @@ impl Wakes {
     }
 
     /// Wakes them, in the order in which they were found.
-    pub(super) fn wake_all(mut self) {
-        for waker in self.wakers[..self.len].iter_mut().filter_map(Option::take) {
+    pub(super) fn wake_all(&mut self) {
+        let found = core::mem::take(&mut self.len);
+        for waker in self.wakers[..found].iter_mut().filter_map(Option::take) {
             waker.wake();
         }
     }

@@ -467,3 +467,27 @@ fn off_means_off() {
     host::advance(2 * MS);
     assert!(peer.wire.receive().is_some());
 }
+
+/// As over IPv4, and the record's answers are whole packets of IPv6.
+#[test]
+fn a_stream_that_was_dropped_leaves_a_record_that_answers() {
+    let (stack, peer) = start_both();
+    let far = peer.listen(99);
+    block_on(async {
+        let address = SocketAddr::from((PEER_IP6, 99));
+        let near = TcpStream::connect(stack, address).await.unwrap();
+        assert!(far.established().await);
+        drop(near);
+        assert_eq!(far.read().await, Ok(Vec::new()));
+        sleep(SEC).await;
+        let stats = stack.stats();
+        assert_eq!((stats.sockets, stats.closing, stats.time_wait), (0, 1, 0));
+        let began = firstpoll::time::Instant::now();
+        far.close();
+        // Its end has been acknowledged, without another attempt.
+        far.closed().await;
+        assert!(firstpoll::time::Instant::now() - began < SEC / 2);
+        let stats = stack.stats();
+        assert_eq!((stats.sockets, stats.closing, stats.time_wait), (0, 1, 1));
+    });
+}

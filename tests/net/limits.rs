@@ -52,6 +52,7 @@ fn at_the_limit_of_connections_newcomers_are_refused_and_the_others_go_on() {
     });
     let listener = TcpListener::bind(stack, 80).unwrap();
     block_on(async {
+        assert_eq!(stack.limits().connections, 3);
         let mut pairs = Vec::new();
         for _ in 0..3 {
             pairs.push(connected(&listener, &peer).await);

@@ -1,5 +1,7 @@
 //! The host at the far end of the wire: smoltcp, with calls as futures.
 
+mod udp;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,6 +20,8 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
 use crate::wire::Wire;
+
+pub use udp::PeerSocket;
 
 pub const PEER_MAC: EthernetAddress = EthernetAddress([0x52, 0x54, 0, 0, 0, 2]);
 pub const PEER_IP: Ipv4Address = Ipv4Address::new(10, 0, 2, 2);

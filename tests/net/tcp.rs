@@ -209,9 +209,13 @@ fn addresses_that_cannot_work_are_refused() {
         ("255.255.255.255:80", Error::InvalidInput),
         ("10.0.2.255:80", Error::InvalidInput),
         ("224.0.0.1:80", Error::InvalidInput),
-        ("127.0.0.1:80", Error::InvalidInput),
-        ("[::1]:80", Error::InvalidInput),
-        ("10.0.2.15:80", Error::NetworkUnreachable),
+        ("127.255.255.255:80", Error::InvalidInput),
+        ("[::]:80", Error::InvalidInput),
+        ("[2001:db8::1]:80", Error::NetworkUnreachable),
+        // Nobody listens here.
+        ("127.0.0.1:80", Error::ConnectionRefused),
+        ("[::1]:80", Error::ConnectionRefused),
+        ("10.0.2.15:80", Error::ConnectionRefused),
     ];
     for (address, error) in cases {
         let result = block_on(TcpStream::connect(stack, address.parse().unwrap()));

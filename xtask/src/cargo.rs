@@ -21,8 +21,18 @@ const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
 /// [`Usage`](crate::Usage) if there is no such program or no compiler for it;
 /// otherwise if it does not build.
 pub fn build_image(name: &str, profile: Profile) -> Result<PathBuf> {
+    build_image_for(name, "", profile)
+}
+
+/// As [`build_image`], of the program for this kernel command line; see
+/// [`Workspace::program_for`].
+///
+/// # Errors
+///
+/// As there.
+pub fn build_image_for(name: &str, command_line: &str, profile: Profile) -> Result<PathBuf> {
     let workspace = Workspace::load()?;
-    let program = workspace.program(name)?;
+    let program = workspace.program_for(name, command_line)?;
     let images = build_images(&workspace, &[program], profile)?;
     let image = images.into_iter().next();
     image.with_context(|| format!("cargo built no image of {name}"))

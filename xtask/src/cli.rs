@@ -83,7 +83,8 @@ Exit status:
 /// The options of `cargo xtask run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A program of this workspace, such as `httpd`; with a `/` in it, the
+    /// A program of this workspace, such as `httpd`; where the command line has
+    /// `mode=M`, the program NAME-M if there is one; with a `/` in it, the
     /// path of a package of your own, which is built, or of a kernel image
     pub program: String,
     /// QEMU's machine; microvm is not supported yet

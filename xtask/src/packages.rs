@@ -33,6 +33,11 @@ pub const CURL: Tool = Tool {
     program: "curl",
     package: "curl",
 };
+/// The browser that the long QEMU tests use.
+pub const CHROMIUM: Tool = Tool {
+    program: "chromium",
+    package: "chromium",
+};
 /// The tool that sets network interfaces up.
 pub const IP: Tool = Tool {
     program: "ip",

@@ -68,7 +68,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 /// The image of the program, built unless it is an image already.
 fn image(args: &RunArgs) -> Result<PathBuf> {
     if !args.program.contains('/') {
-        return cargo::build_image(&args.program, args.profile());
+        return cargo::build_image_for(&args.program, &args.append, args.profile());
     }
     let path = PathBuf::from(&args.program);
     if path.join("Cargo.toml").is_file() {

@@ -83,6 +83,23 @@ impl Workspace {
         Err(Usage::new(format!("no program `{name}`: {known}")).into())
     }
 
+    /// The program for `name` with this kernel command line: where that has
+    /// `mode=FORM`, the program `NAME-FORM` if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`program`](Self::program).
+    pub fn program_for(&self, name: &str, command_line: &str) -> Result<Program> {
+        let mut words = command_line.split_whitespace().rev();
+        let form = words.find_map(|word| word.strip_prefix("mode="));
+        let form = form.map(|form| format!("{name}-{form}"));
+        let mut programs = self.programs().into_iter();
+        match programs.find(|program| Some(&program.name) == form.as_ref()) {
+            Some(program) => Ok(program),
+            None => self.program(name),
+        }
+    }
+
     /// The packages that link only into kernel images.
     pub fn kernel_packages(&self) -> Vec<String> {
         self.names(|package| self.is_kernel(package))
@@ -169,6 +186,20 @@ mod tests {
             assert!(libraries.iter().any(|library| library == name), "{name}");
             assert!(workspace.has(name));
         }
+    }
+
+    #[test]
+    fn a_form_may_be_a_program_of_its_own() {
+        let workspace = Workspace::load().expect("the workspace is readable");
+        let name = |command_line| {
+            let program = workspace.program_for("httpd", command_line);
+            program.expect("there is one").name
+        };
+        assert_eq!(name("log=info mode=routes port=8080"), "httpd-routes");
+        for command_line in ["", "mode=", "mode=blocking", "mode=routes mode=async"] {
+            assert_eq!(name(command_line), "httpd", "{command_line}");
+        }
+        assert!(workspace.program_for("no such", "mode=routes").is_err());
     }
 
     #[test]

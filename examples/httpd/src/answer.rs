@@ -5,8 +5,11 @@ use core::fmt::{self, Display, Write};
 
 use crate::request::Persistence;
 
-/// What the server says at `/`.
-const GREETING: &str = "Hello from firstpoll!\n";
+/// What the server says at `/hello`, and in its plain forms at `/`.
+pub(crate) const GREETING: &str = "Hello from firstpoll!\n";
+
+/// Leave to send a request's body (RFC 9110 §15.2.1).
+pub(crate) const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The whole answer to the most frequent request.
 const GREETING_ANSWER: &str = "HTTP/1.1 200 OK\r\n\

@@ -1,4 +1,4 @@
-//! Finding the end of a request's body, whose bytes are dropped.
+//! Finding the bytes of a request's body, and its end.
 
 use crate::answer::Status;
 use crate::request::Framing;
@@ -68,13 +68,18 @@ impl Body {
         self.state == State::End
     }
 
-    /// Takes what belongs to the body from the start of `input`; returns how
-    /// many bytes that were.
+    /// Takes what belongs to the body from the start of `input`, and gives
+    /// `keep` its content; returns how many bytes that were, with the framing.
     ///
     /// # Errors
     ///
-    /// The status to answer with. Where the body ends is then unknown.
-    pub(crate) fn take(&mut self, input: &[u8]) -> Result<usize, Status> {
+    /// The status to answer with, which may be that of `keep`. Where the body
+    /// ends is then unknown.
+    pub(crate) fn take(
+        &mut self,
+        input: &[u8],
+        mut keep: impl FnMut(&[u8]) -> Result<(), Status>,
+    ) -> Result<usize, Status> {
         let mut taken = 0;
         while let (Some(&next), false) = (input.get(taken), self.is_complete()) {
             taken += match &mut self.state {
@@ -88,7 +93,9 @@ impl Body {
                         _ => {}
                     }
                     // At most what is available, which is a `usize`.
-                    count as usize
+                    let count = count as usize;
+                    keep(&input[taken..taken + count])?;
+                    count
                 }
                 _ => {
                     self.state = self.after(next)?;
@@ -162,19 +169,34 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
-    /// Feeds `input` in pieces of `step` bytes; what was taken in all.
+    /// Feeds `input` in pieces of `step` bytes; what was taken in all, and
+    /// whether the body was complete.
     fn take(framing: Framing, input: &[u8], step: usize) -> Result<(usize, bool), Status> {
+        take_content(framing, input, step).map(|(taken, is_complete, _)| (taken, is_complete))
+    }
+
+    /// As [`take`], and the content.
+    fn take_content(
+        framing: Framing,
+        input: &[u8],
+        step: usize,
+    ) -> Result<(usize, bool, Vec<u8>), Status> {
         let mut body = Body::new(framing)?;
         let mut taken = 0;
+        let mut content = Vec::new();
         for piece in input.chunks(step) {
-            let count = body.take(piece)?;
+            let count = body.take(piece, |bytes| {
+                content.extend_from_slice(bytes);
+                Ok(())
+            })?;
             taken += count;
             if count < piece.len() {
                 break;
             }
         }
-        Ok((taken, body.is_complete()))
+        Ok((taken, body.is_complete(), content))
     }
 
     #[test]
@@ -184,8 +206,9 @@ mod tests {
             let plain = take(Framing::Length(5), b"helloGET /", step);
             assert_eq!(plain, Ok((5, true)), "step {step}");
             let input = [&chunked[..], b"GET /"].concat();
-            let result = take(Framing::Chunked, &input, step);
-            assert_eq!(result, Ok((chunked.len(), true)), "step {step}");
+            let result = take_content(Framing::Chunked, &input, step);
+            let content = b"hello0123456789".to_vec();
+            assert_eq!(result, Ok((chunked.len(), true, content)), "step {step}");
         }
         assert_eq!(take(Framing::Length(0), b"GET /", 9), Ok((0, true)));
         assert_eq!(take(Framing::Length(5), b"hell", 9), Ok((4, false)));

@@ -1,7 +1,8 @@
 //! Connections of the real network as byte streams.
 
-use firstpoll::net::{Error, TcpStream};
+use firstpoll::net::{Error, ReadHalf, TcpStream, WriteHalf};
 
+use crate::routes::SplitStream;
 use crate::serve::ByteStream;
 
 impl ByteStream for TcpStream {
@@ -17,5 +18,14 @@ impl ByteStream for TcpStream {
 
     async fn shutdown(&mut self) -> Result<(), Error> {
         TcpStream::shutdown(self).await
+    }
+}
+
+impl SplitStream for TcpStream {
+    type ReadHalf<'a> = ReadHalf<'a>;
+    type WriteHalf<'a> = WriteHalf<'a>;
+
+    fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        TcpStream::split(self)
     }
 }

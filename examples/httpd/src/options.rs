@@ -10,25 +10,28 @@ use firstpoll::runtime::Args;
 /// line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `mode=async` (the default) or `mode=blocking`.
+    /// `mode=async`, `mode=blocking` or `mode=routes`. The last is a program of
+    /// its own, which `cargo xtask run` picks.
     pub mode: Mode,
     /// `port=80`: where to listen.
     pub port: u16,
-    /// `max_connections=512`: how many are served at once in `mode=async`;
-    /// others are answered with 503.
+    /// `max_connections=512`: how many are served at once, but in
+    /// `mode=blocking`; others are answered with 503.
     pub max_connections: usize,
     /// `read_timeout_ms=10000`: how long a request may take to arrive, counted
     /// from the last answer, and an answer to leave.
     pub read_timeout: Duration,
 }
 
-/// The two forms of the server.
+/// The forms of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A task for every connection.
     Async,
     /// One connection after the other, with a `block_on` for every operation.
     Blocking,
+    /// A task for every connection, in which picoserve routes the requests.
+    Routes,
 }
 
 impl FromStr for Mode {
@@ -38,6 +41,7 @@ impl FromStr for Mode {
         match name {
             "async" => Ok(Self::Async),
             "blocking" => Ok(Self::Blocking),
+            "routes" => Ok(Self::Routes),
             _ => Err(UnknownMode),
         }
     }
@@ -49,10 +53,10 @@ pub struct UnknownMode;
 
 impl Options {
     /// Reads the options. Whatever has no value that can be used is reported,
-    /// and keeps its default.
-    pub fn read(args: Args) -> Self {
+    /// and keeps its default, which is `mode` for the mode.
+    pub fn read(args: Args, mode: Mode) -> Self {
         Self {
-            mode: args.parse("mode").unwrap_or(Mode::Async),
+            mode: args.parse("mode").unwrap_or(mode),
             port: args.parse("port").map_or(80, NonZero::get),
             max_connections: args.parse("max_connections").map_or(512, NonZero::get),
             read_timeout: args
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     fn read(line: &'static str) -> Options {
-        Options::read(Args::new(line.as_bytes()))
+        Options::read(Args::new(line.as_bytes()), Mode::Async)
     }
 
     #[test]
@@ -83,6 +87,7 @@ mod tests {
         };
         assert_eq!(options, wanted);
         assert_eq!(read("mode=async").mode, Mode::Async);
+        assert_eq!(read("mode=routes").mode, Mode::Routes);
     }
 
     #[test]

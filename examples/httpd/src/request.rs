@@ -13,6 +13,12 @@ pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     /// Without the query.
     pub(crate) path: &'a str,
+    /// What follows the question mark, if there is one.
+    pub(crate) query: Option<&'a str>,
+    /// HTTP/1.0, not 1.1.
+    pub(crate) is_1_0: bool,
+    /// Whether the client asks for another protocol on this connection.
+    pub(crate) upgrades: bool,
     pub(crate) persistence: Persistence,
     pub(crate) framing: Framing,
     /// Whether the client waits for leave to send the body.
@@ -67,14 +73,29 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<Request<'_>>, Status> {
         return Err(Status::BadRequest);
     }
     let framing = fields.framing(is_1_0)?;
+    let (path, query) = origin(target).ok_or(Status::BadRequest)?;
     Ok(Some(Request {
         method,
-        path: path(target).ok_or(Status::BadRequest)?,
+        path,
+        query,
+        is_1_0,
+        upgrades: fields.upgrade && !is_1_0,
         persistence: fields.persistence(is_1_0),
         framing,
         expects_continue: fields.expects_continue && !is_1_0 && framing != Framing::Length(0),
         length,
     }))
+}
+
+/// The names and values of the fields of a head that [`parse`] accepted.
+pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    // Empty lines may come before the request line; the fields end at the next.
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let _request_line = lines.find(|line| !line.is_empty());
+    lines.map_while(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
 }
 
 /// The header fields that matter here.
@@ -83,6 +104,7 @@ struct Fields {
     hosts: usize,
     close: bool,
     keep_alive: bool,
+    upgrade: bool,
     length: Option<u64>,
     chunked: bool,
     expects_continue: bool,
@@ -111,6 +133,7 @@ impl Fields {
             let option = option.trim_ascii();
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.upgrade |= option.eq_ignore_ascii_case(b"upgrade");
         }
     }
 
@@ -170,24 +193,27 @@ impl Fields {
     }
 }
 
-/// The path of a request target in origin or absolute form, or `*`
+/// Path and query of a request target in origin or absolute form, or `*`
 /// (RFC 9112 §3.2).
-fn path(target: &str) -> Option<&str> {
+fn origin(target: &str) -> Option<(&str, Option<&str>)> {
     let is_absolute = |scheme: &str| {
         let start = target.as_bytes().get(..scheme.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
     };
-    let path = if target.starts_with('/') || target == "*" {
+    let target = if target.starts_with('/') || target == "*" {
         target
     } else if is_absolute("http://") {
         let authority_and_path = &target["http://".len()..];
         let start = authority_and_path.find(['/', '?']);
-        let path = start.map_or("/", |start| &authority_and_path[start..]);
-        if path.starts_with('?') { "/" } else { path }
+        start.map_or("/", |start| &authority_and_path[start..])
     } else {
         return None;
     };
-    path.split('?').next()
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (target, None),
+    };
+    Some((if path.is_empty() { "/" } else { path }, query))
 }
 
 /// What to make of a version that is not HTTP/1.0 or 1.1: `None` while its line

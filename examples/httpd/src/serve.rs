@@ -1,4 +1,4 @@
-//! The two forms of the server around one session.
+//! Two forms of the server around one session.
 
 use core::error::Error;
 

@@ -1,25 +1,17 @@
 //! One connection, apart from its input and output.
 
-use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::answer::{Answer, Content, NoRoom, Output, Pages, Status};
+use crate::answer::{Answer, CONTINUE, Content, NoRoom, Output, Pages, Status};
 use crate::body::Body;
-use crate::request::{self, Persistence, Request};
-
-/// The room for input at first: enough for a usual request.
-const FIRST_INPUT_BYTES: usize = 1024;
-
-/// A request's head may take this much.
-pub(crate) const MAX_HEAD_BYTES: usize = 8192;
+use crate::input::Input;
+use crate::request::{Persistence, Request};
 
 /// How much is still read after a request was refused.
 ///
 /// If the connection were closed with input unread, it would be reset, and the
 /// client might lose the answer (RFC 9112 §9.6).
 const MAX_LINGER_BYTES: usize = 256 * 1024;
-
-const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The server's side of an HTTP/1.1 connection, without input and output.
 ///
@@ -117,8 +109,13 @@ impl Session {
     /// A connection that is one too many: it is answered with 503, whatever it
     /// asks.
     pub fn refusing() -> Self {
+        Self::answering(Answer::last(Status::ServiceUnavailable))
+    }
+
+    /// A connection that gets this last answer, whatever it still asks.
+    pub(crate) fn answering(answer: Answer) -> Self {
         Self {
-            state: refused(Status::ServiceUnavailable),
+            state: State::Answer(answer),
             ..Self::new()
         }
     }
@@ -157,7 +154,7 @@ impl Session {
             // A request that was cut short has nobody who waits for its answer.
             self.state = State::ShutDown(Linger::No);
         } else {
-            self.input.end += count;
+            self.input.received(count);
         }
     }
 
@@ -203,26 +200,17 @@ impl Session {
     }
 
     fn take_head(&mut self) -> Progress {
-        match request::parse(self.input.bytes()) {
+        match self.input.head() {
             Ok(Some(request)) => {
                 let length = request.length;
                 let next = begin(&request, &mut self.output);
                 let head_only = request.method == "HEAD";
-                self.input.start += length;
+                self.input.consume(length);
                 self.state = next.unwrap_or_else(|status| {
                     State::Answer(Answer {
                         head_only,
                         ..Answer::last(status)
                     })
-                });
-            }
-            Ok(None) if self.input.is_full() => {
-                // Not even the first line was complete.
-                let is_one_line = !self.input.bytes().contains(&b'\n');
-                self.state = refused(if is_one_line {
-                    Status::UriTooLong
-                } else {
-                    Status::HeadersTooLarge
                 });
             }
             Ok(None) => return Progress::NeedsInput,
@@ -232,8 +220,8 @@ impl Session {
     }
 
     fn take_body(&mut self, mut body: Body, answer: Answer) -> Progress {
-        match body.take(self.input.bytes()) {
-            Ok(count) => self.input.start += count,
+        match body.take(self.input.bytes(), |_| Ok(())) {
+            Ok(count) => self.input.consume(count),
             Err(status) => {
                 self.state = refused(status);
                 return Progress::Made;
@@ -284,10 +272,10 @@ fn begin(request: &Request<'_>, output: &mut Output) -> Result<State, Status> {
     let body = Body::new(request.framing)?;
     let head_only = request.method == "HEAD";
     let content = match request.path {
-        "/" | "/stats" if request.method != "GET" && !head_only => {
+        "/" | "/hello" | "/stats" if request.method != "GET" && !head_only => {
             Content::Error(Status::MethodNotAllowed)
         }
-        "/" => Content::Greeting,
+        "/" | "/hello" => Content::Greeting,
         "/stats" => Content::Stats,
         _ => Content::Error(Status::NotFound),
     };
@@ -316,42 +304,5 @@ fn after(answer: Answer) -> State {
         (Persistence::KeepOpen | Persistence::KeepOpenTold, _) => State::Head,
         (Persistence::Close, Content::Greeting | Content::Stats) => State::ShutDown(Linger::No),
         (Persistence::Close, Content::Error(_)) => State::ShutDown(Linger::Yes),
-    }
-}
-
-/// Bytes that were received and not handled yet.
-#[derive(Debug, Default)]
-struct Input {
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
-    }
-
-    fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
-    }
-
-    /// Whether there is as much as a head may take.
-    fn is_full(&self) -> bool {
-        self.end - self.start >= MAX_HEAD_BYTES
-    }
-
-    /// Where the next bytes go; `None` if there is no memory for more.
-    fn room(&mut self) -> Option<&mut [u8]> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        if self.end == self.buffer.len() {
-            let size = (self.buffer.len() * 2).clamp(FIRST_INPUT_BYTES, MAX_HEAD_BYTES);
-            let more = size - self.buffer.len();
-            self.buffer.try_reserve_exact(more).ok()?;
-            self.buffer.resize(size, 0);
-        }
-        let room = &mut self.buffer[self.end..];
-        (!room.is_empty()).then_some(room)
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Display};
 
-use firstpoll::arch::{Instant, now};
+use firstpoll::arch::{Instant, Memory, memory, now};
 use firstpoll::executor;
 use firstpoll::net::Stack;
 use firstpoll::time::Duration;
@@ -31,6 +31,7 @@ impl Pages for Counters {
     fn stats(&self) -> impl Display {
         Snapshot {
             uptime: now() - self.start,
+            memory: memory(),
             executor: executor::stats(),
             network: self.stack.stats(),
         }
@@ -39,6 +40,7 @@ impl Pages for Counters {
 
 struct Snapshot {
     uptime: Duration,
+    memory: Memory,
     executor: executor::Stats,
     network: firstpoll::net::Stats,
 }
@@ -53,6 +55,7 @@ macro_rules! lines {
 impl Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "uptime_ms {}", self.uptime.as_millis())?;
+        lines!(f, "memory", self.memory, [heap_bytes allocated_bytes]);
         let executor = &self.executor;
         lines!(f, "executor", executor, [
             polls wakes passes bottom_halves overdue_passes halts idle_timer_interrupts
@@ -65,9 +68,12 @@ impl Display for Snapshot {
             writeln!(f, "executor.{kind}_lateness_us {longest}")?;
         }
         lines!(f, "network", self.network, [
-            frames_received frames_sent malformed fragments unsupported resets_limited
-            backlog_full out_of_memory half_open_evicted half_open_expired orphans_evicted
-            send_queue_full unannounced accepted connected sockets half_open time_wait
+            frames_received frames_sent malformed fragments martians unsupported
+            resets_limited backlog_full out_of_memory refused_connections refused_buffers
+            half_open_evicted half_open_expired half_open_reset half_open_restarted
+            orphans_evicted closing_evicted challenges_limited send_queue_full unannounced
+            accepted connected sockets half_open orphans closing time_wait
+            buffer_bytes buffer_bytes_most
         ]);
         Ok(())
     }

@@ -1,4 +1,6 @@
 //! Whole connections from scripted input.
 
+mod routes;
 mod serve;
 mod session;
+mod stream;

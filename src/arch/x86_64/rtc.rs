@@ -24,6 +24,8 @@ const UPDATE_IN_PROGRESS: u8 = 1 << 7;
 
 /// Longer than any update takes, which is 2 ms.
 const PATIENCE: Duration = Duration::from_millis(10);
+/// And at least so many looks, as a virtual machine may stand still for longer.
+const MIN_LOOKS: u32 = 100;
 
 /// The two ports belong together.
 static PORTS: InterruptMutex<(Port<u8>, Port<u8>)> =
@@ -34,7 +36,9 @@ static PORTS: InterruptMutex<(Port<u8>, Port<u8>)> =
 pub fn wall_clock() -> Option<Duration> {
     let deadline = now() + PATIENCE;
     let mut last = None;
-    while now() < deadline {
+    let mut looks = 0;
+    while looks < MIN_LOOKS || now() < deadline {
+        looks += 1;
         // The same twice, with no update in between.
         let registers = (read(STATUS_A) & UPDATE_IN_PROGRESS == 0).then(registers);
         if registers.is_some() && registers == last {

@@ -71,17 +71,64 @@ impl<S: Read + Write> Client<S> {
     /// If the connection broke or what came is no answer.
     pub fn response(&mut self) -> io::Result<Response> {
         let head = self.head()?;
-        let length = field(&head, "Content-Length").and_then(|length| length.parse().ok());
-        let length: usize = length.unwrap_or(0);
-        while self.received.len() < length {
-            self.receive()?;
+        let mut body = Vec::new();
+        if field(&head, "Transfer-Encoding") == Some("chunked") {
+            while let Some(chunk) = self.chunk()? {
+                body.extend(chunk);
+            }
+        } else {
+            let length = field(&head, "Content-Length").and_then(|length| length.parse().ok());
+            body = self.bytes(length.unwrap_or(0))?;
         }
-        let body = self.received.drain(..length).collect();
         Ok(Response {
             status: status(&head)?,
             head,
             body: String::from_utf8(body).map_err(|_| ErrorKind::InvalidData)?,
         })
+    }
+
+    /// Reads a chunk of an answer's content; `None` is the end of the content.
+    ///
+    /// # Errors
+    ///
+    /// If the connection broke or what came is no chunk.
+    pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let line = self.line()?;
+        let size = usize::from_str_radix(line.trim_end(), 16);
+        let size = size.map_err(|_| ErrorKind::InvalidData)?;
+        let chunk = self.bytes(size)?;
+        if self.line()? != "\r\n" {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        Ok((size > 0).then_some(chunk))
+    }
+
+    /// Reads a line, with its end.
+    ///
+    /// # Errors
+    ///
+    /// If the connection broke or what came is no text.
+    pub fn line(&mut self) -> io::Result<String> {
+        let end = loop {
+            match self.received.iter().position(|&byte| byte == b'\n') {
+                Some(end) => break end,
+                None => self.receive()?,
+            }
+        };
+        let line = self.received.drain(..=end).collect();
+        String::from_utf8(line).map_err(|_| ErrorKind::InvalidData.into())
+    }
+
+    /// Reads `count` bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the connection broke.
+    pub fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.received.len() < count {
+            self.receive()?;
+        }
+        Ok(self.received.drain(..count).collect())
     }
 
     /// Reads the head of an answer, and leaves the rest.

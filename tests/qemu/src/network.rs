@@ -40,7 +40,7 @@ pub struct Served {
 /// If it does not.
 pub fn serve(options: Options) -> Result<Served> {
     let port = qemu::free_port(0)?;
-    let image = cargo::build_image("httpd", Profile::Release)?;
+    let image = cargo::build_image_for("httpd", &options.append, Profile::Release)?;
     let mut guest = Guest::boot(&options.forward_http(port), &image)?;
     guest.wait_for_line("listening on port 80", BOOT_TIMEOUT)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -75,6 +75,6 @@ pub fn boot_on_peer(program: &str, options: Options) -> Result<(Guest, Peer)> {
         net: Net::Unix(path),
         ..options
     };
-    let image = cargo::build_image(program, Profile::Release)?;
+    let image = cargo::build_image_for(program, &options.append, Profile::Release)?;
     Ok((Guest::boot(&options, &image)?, peer))
 }

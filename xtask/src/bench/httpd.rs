@@ -19,22 +19,29 @@ const CONNECTIONS: [u32; 3] = [1, 16, 128];
 pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
     let load = Load::of(setup.effort);
     let blocking = System::program("firstpoll blocking", "httpd", "mode=blocking")?;
+    let routes = System::program("firstpoll routes", "httpd", "mode=routes")?;
     let mut systems = vec![
-        (System::program("firstpoll", "httpd", "")?, &CONNECTIONS[..]),
+        (
+            System::program("firstpoll", "httpd", "")?,
+            "/",
+            &CONNECTIONS[..],
+        ),
         // It serves one connection after the other.
-        (blocking, &CONNECTIONS[..1]),
+        (blocking, "/", &CONNECTIONS[..1]),
+        // Its greeting is not at the root.
+        (routes, "/hello", &CONNECTIONS[..]),
     ];
     if let Some(linux) = &setup.linux {
         let others = linux.http_systems().into_iter();
-        systems.extend(others.map(|system| (system, &CONNECTIONS[..])));
+        systems.extend(others.map(|system| (system, "/", &CONNECTIONS[..])));
     }
     let group = |wire: &'a Wire| {
-        let probe = |(system, connections): &(System, &'static [u32])| {
-            let (system, connections) = (system.clone(), *connections);
+        let probe = |(system, path, connections): &(System, &'static str, &'static [u32])| {
+            let (system, path, connections) = (system.clone(), *path, *connections);
             Probe {
                 system: system.name.clone(),
                 takes: load.takes() * connections.len() as u32 + system.boot_takes(),
-                measure: Box::new(move || measure(&system, wire, connections, load)),
+                measure: Box::new(move || measure(&system, wire, path, connections, load)),
             }
         };
         Group {
@@ -47,14 +54,20 @@ pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
     Ok(setup.bed.wires().iter().map(group).collect())
 }
 
-fn measure(system: &System, wire: &Wire, connections: &[u32], load: Load) -> Result<Vec<Sample>> {
+fn measure(
+    system: &System,
+    wire: &Wire,
+    path: &str,
+    connections: &[u32],
+    load: Load,
+) -> Result<Vec<Sample>> {
     wire.measure(|| {
         let booted = system.boot(wire)?;
         let mut samples = Vec::new();
         for &count in connections {
             let plural = if count == 1 { "" } else { "s" };
             let case = format!("{}, {count} connection{plural}", wire.name());
-            samples.extend(load.run(&case, booted.address, count)?);
+            samples.extend(load.run_on(&case, booted.address, path, count)?);
         }
         Ok(samples)
     })

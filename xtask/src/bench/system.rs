@@ -50,7 +50,7 @@ impl System {
     pub fn program(name: &str, program: &str, append: &str) -> Result<Self> {
         Ok(Self {
             name: name.to_owned(),
-            image: cargo::build_image(program, Profile::Release)?,
+            image: cargo::build_image_for(program, append, Profile::Release)?,
             initrd: None,
             append: append.to_owned(),
             memory_mib: Options::default().memory_mib,

@@ -52,15 +52,31 @@ impl Load {
         self.warm_up + self.measured
     }
 
-    /// Warms the server up and measures it.
+    /// Warms the server up and measures how it serves `/`.
     ///
     /// # Errors
     ///
     /// If wrk does not run, requests failed, or none was answered.
     pub fn run(self, case: &str, server: SocketAddr, connections: u32) -> Result<Vec<Sample>> {
+        self.run_on(case, server, "/", connections)
+    }
+
+    /// As [`run`](Self::run), with another `path`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn run_on(
+        self,
+        case: &str,
+        server: SocketAddr,
+        path: &str,
+        connections: u32,
+    ) -> Result<Vec<Sample>> {
         packages::ensure(&[packages::WRK])?;
-        run_wrk(server, connections, self.warm_up)?;
-        let report = run_wrk(server, connections, self.measured)?;
+        let url = format!("http://{server}{path}");
+        run_wrk(&url, connections, self.warm_up)?;
+        let report = run_wrk(&url, connections, self.measured)?;
         ensure!(
             report.errors == 0,
             "{case}: {} requests failed",
@@ -78,7 +94,7 @@ impl Load {
     }
 }
 
-fn run_wrk(server: SocketAddr, connections: u32, duration: Duration) -> Result<Report> {
+fn run_wrk(url: &str, connections: u32, duration: Duration) -> Result<Report> {
     let mut command = Command::new(packages::WRK.program);
     command
         .args(["--threads", "1"])
@@ -87,7 +103,7 @@ fn run_wrk(server: SocketAddr, connections: u32, duration: Duration) -> Result<R
         .arg("--latency")
         .arg("--script")
         .arg(workspace::root().join(SCRIPT))
-        .arg(format!("http://{server}/"));
+        .arg(url);
     guest::end_with_us(&mut command);
     let output = command.output().context("cannot start wrk")?;
     let text = String::from_utf8_lossy(&output.stdout);
