@@ -359,7 +359,9 @@ unsafe impl lock_api::RawMutex for RawInterruptMutex {
 // ---- the machine's parts that a process has no use for --------------------
 
 mod machine;
+mod reserved;
 pub use machine::*;
+pub use reserved::ReservedMemory;
 
 // ---- simulated interrupts -------------------------------------------------
 

@@ -37,11 +37,13 @@ use x86_64 as imp;
 ))]
 #[allow(dead_code)]
 mod x86_64 {
+    mod address_space;
     mod apic_registers;
     mod calendar;
     mod calibration;
     mod exit;
     mod memory_map;
+    mod page_pool;
     mod scale;
 }
 
@@ -55,9 +57,9 @@ use core::fmt;
 pub use deadlines::{Armed, Due, Slot};
 #[cfg(not(firstpoll_loom))]
 pub use imp::{
-    Backtrace, ConsolePort, command_line, core_state, enable_interrupts, exit, interrupt_counts,
-    map_device_memory, memory, pci_read, pci_write, random, register_irq, start_clock,
-    start_interrupts, start_memory, start_traps, wall_clock,
+    Backtrace, ConsolePort, ReservedMemory, command_line, core_state, enable_interrupts, exit,
+    interrupt_counts, map_device_memory, memory, pci_read, pci_write, random, register_irq,
+    start_clock, start_interrupts, start_memory, start_traps, wall_clock,
 };
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,
@@ -104,6 +106,34 @@ pub struct Memory {
     /// How much of it is allocated.
     pub allocated_bytes: usize,
 }
+
+/// The part of the heap that [`ReservedMemory::commit`] leaves alone: one in so
+/// many. Where it is refused, data has to wait; most others that find no memory
+/// end the program.
+const UNCOMMITTED: usize = 64;
+
+impl Memory {
+    /// Whether nothing is left for [`ReservedMemory`].
+    #[cfg_attr(firstpoll_loom, expect(dead_code))]
+    pub(crate) fn is_exhausted(self) -> bool {
+        self.heap_bytes.saturating_sub(self.allocated_bytes) < self.heap_bytes / UNCOMMITTED
+    }
+}
+
+/// The size of a page of [`ReservedMemory`].
+pub const PAGE_BYTES: usize = 4096;
+
+/// There is no memory for this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no memory")
+    }
+}
+
+impl core::error::Error for NoMemory {}
 
 /// Why a device's interrupt cannot be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,17 +4,12 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use smoltcp::iface;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{
-    self, EthernetAddress, EthernetFrame, Icmpv6Packet, IpCidr, Ipv4Cidr, Ipv6Cidr, Ipv6Packet,
-};
 
 use super::config::{
     Config, IpConfig, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, MAX_ROUTES, Route, contains,
 };
 use super::slaac::Slaac;
-use super::state::State;
 
 /// How long an address of IPv6 does not count while DHCP has given none yet: a
 /// program on a network of both kinds wants to wait for that.
@@ -29,21 +24,23 @@ pub(super) struct Addresses {
     /// From DHCP, or given.
     pub(super) ipv4: Option<Ipv4Config>,
     /// For the link alone, made of the card's; none if IPv6 is off.
-    link_local: Option<Ipv6Addr>,
+    pub(super) link_local: Option<Ipv6Addr>,
     /// Given.
     ipv6: Option<Ipv6Config>,
     /// From routers.
-    slaac: Option<Slaac>,
+    pub(super) slaac: Option<Slaac>,
     /// Given.
     routes: Vec<Route>,
     /// Servers of names: given.
     pub(super) dns_servers: Vec<IpAddr>,
     /// And those that DHCP tells of.
-    dhcp_dns_servers: Vec<IpAddr>,
+    pub(super) dhcp_dns_servers: Vec<IpAddr>,
     /// Until when an address of IPv6 alone does not count as one.
-    patience_until: Option<Instant>,
+    pub(super) patience_until: Option<Instant>,
+    /// When there is something to do although nothing happens: asked for often.
+    deadline: Option<Instant>,
     /// There never will be any address.
-    pub(super) none: bool,
+    none: bool,
 }
 
 /// The first step on the way to another host.
@@ -59,7 +56,7 @@ impl Addresses {
     pub(super) fn new(now: Instant, config: &Config, mac: [u8; 6]) -> Self {
         let link_local = Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(interface_identifier(mac)));
         let usable = config.routes.iter().filter(|route| route.is_usable());
-        Self {
+        let mut addresses = Self {
             ipv4: match config.ipv4 {
                 Ipv4Source::Static(config) => Some(config).filter(Ipv4Config::is_usable),
                 Ipv4Source::Dhcp | Ipv4Source::Off => None,
@@ -74,8 +71,11 @@ impl Addresses {
             dns_servers: config.dns_servers.clone(),
             dhcp_dns_servers: Vec::new(),
             patience_until: (config.ipv4 == Ipv4Source::Dhcp).then_some(now + DHCP_PATIENCE),
+            deadline: None,
             none: config.ipv4 == Ipv4Source::Off && config.ipv6 == Ipv6Source::Off,
-        }
+        };
+        addresses.update_deadline();
+        addresses
     }
 
     /// All addresses and the lengths of their prefixes.
@@ -190,8 +190,12 @@ impl Addresses {
 
     /// When there is something to do although nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    pub(super) fn update_deadline(&mut self) {
         let slaac = self.slaac.as_ref().and_then(Slaac::deadline);
-        self.patience_until.into_iter().chain(slaac).min()
+        self.deadline = self.patience_until.into_iter().chain(slaac).min();
     }
 }
 
@@ -211,105 +215,6 @@ fn default_route(gateway: IpAddr) -> Route {
 pub(super) fn interface_identifier(mac: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = mac;
     u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f])
-}
-
-impl State {
-    /// Gives the interface another address of IPv4, or none.
-    pub(super) fn configure(&mut self, config: Option<Ipv4Config>, dns_servers: Vec<IpAddr>) {
-        self.addresses.ipv4 = config.filter(Ipv4Config::is_usable);
-        self.addresses.dhcp_dns_servers = dns_servers;
-        self.apply_addresses();
-    }
-
-    /// Makes the interface have the addresses and routes that are wanted.
-    pub(super) fn apply_addresses(&mut self) {
-        let wanted = &self.addresses;
-        self.iface.routes_mut().update(|routes| {
-            routes.clear();
-            // There is room for all.
-            routes.extend(wanted.routes().take(routes.capacity()).map(to_smoltcp));
-        });
-        let cidrs = || wanted.all().map(|(address, len)| to_cidr(address, len));
-        if !self.iface.ip_addrs().iter().copied().eq(cidrs()) {
-            self.iface.update_ip_addrs(|addresses| {
-                addresses.clear();
-                addresses.extend(cidrs().take(addresses.capacity()));
-            });
-            let iface = &self.iface;
-            self.table
-                .note_addresses(|address| address.is_loopback() || iface.has_ip_addr(address));
-            // By which neighbours ask for them.
-            self.groups.renew();
-        }
-        // Those without a route may have one now.
-        self.table.mark_waiting_dirty();
-        self.config_woken |= self.addresses.best().is_some();
-    }
-
-    /// Does what time has brought.
-    pub(super) fn poll_addresses(&mut self, now: Instant) {
-        let addresses = &mut self.addresses;
-        if addresses.patience_until.take_if(|at| *at <= now).is_some() {
-            self.config_woken |= addresses.best().is_some();
-        }
-        let Some(slaac) = &mut addresses.slaac else {
-            return;
-        };
-        let solicits = slaac.solicits(now);
-        if slaac.expire(now) {
-            self.apply_addresses();
-        }
-        if solicits && let Some(source) = self.addresses.link_local {
-            self.ask_routers(source);
-        }
-    }
-
-    /// Learns from the router's advertisement that has arrived.
-    pub(super) fn router_advertisement(&mut self, now: Instant) {
-        let mac = EthernetAddress(self.nic.mac());
-        let Some(slaac) = &mut self.addresses.slaac else {
-            self.stats.unsupported += 1;
-            return;
-        };
-        let learned = self.nic.split().0.front().is_some_and(|frame| {
-            read_icmpv6(frame, mac).is_ok_and(|(router, message)| slaac.learn(now, router, message))
-        });
-        if learned {
-            self.apply_addresses();
-        } else {
-            self.stats.malformed += 1;
-        }
-    }
-}
-
-/// The sender and the message of ICMPv6 that `frame` brings to the host with the
-/// address `mac`.
-fn read_icmpv6(frame: &[u8], mac: EthernetAddress) -> Result<(Ipv6Addr, &[u8]), wire::Error> {
-    let ethernet = EthernetFrame::new_checked(frame)?;
-    let packet = Ipv6Packet::new_checked(ethernet.payload())?;
-    let message = Icmpv6Packet::new_checked(packet.payload())?;
-    let (from, to) = (packet.src_addr(), packet.dst_addr());
-    let is_mine = ethernet.dst_addr() == mac || ethernet.dst_addr().is_multicast();
-    if !is_mine || !message.verify_checksum(&from, &to) {
-        return Err(wire::Error);
-    }
-    Ok((from, packet.payload()))
-}
-
-fn to_cidr(address: IpAddr, prefix_len: u8) -> IpCidr {
-    match address {
-        IpAddr::V4(address) => IpCidr::Ipv4(Ipv4Cidr::new(address, prefix_len)),
-        IpAddr::V6(address) => IpCidr::Ipv6(Ipv6Cidr::new(address, prefix_len)),
-    }
-}
-
-fn to_smoltcp(route: Route) -> iface::Route {
-    iface::Route {
-        cidr: to_cidr(route.network, route.prefix_len),
-        via_router: route.gateway.into(),
-        preferred_until: None,
-        expires_at: None,
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,8 @@
-//! One TCP connection: a smoltcp socket in a set of its own, and what the
-//! stack knows about it.
+//! One TCP connection: a smoltcp socket, and what the stack knows about it.
 
-use alloc::collections::TryReserveError;
-use alloc::vec::Vec;
 use core::task::Waker;
 use core::time::Duration;
 
-use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 use smoltcp::wire::TcpSeqNumber;
@@ -18,8 +14,11 @@ use super::listeners::ListenerId;
 use super::loopback::Link;
 use super::options::{Buffers, StreamOptions};
 use super::recovery::Recovery;
+use super::ring::Budget;
 use super::segment::Marks;
+use super::socket::Socket;
 use super::wakes::Wakes;
+use crate::arch::NoMemory;
 
 /// How long an acknowledgement waits for data that could carry it. Far below
 /// the 10 ms and more that others take: a peer that sends its request in two
@@ -76,9 +75,7 @@ pub(super) enum Cause {
 
 /// A connection.
 pub(super) struct Connection {
-    /// The set holds this one socket, so that smoltcp never looks at others.
-    pub(super) set: SocketSet<'static>,
-    handle: SocketHandle,
+    pub(super) socket: Socket,
     pub(super) key: Key,
     /// Where its other end is.
     pub(super) link: Link,
@@ -129,21 +126,12 @@ impl Connection {
         phase: Phase,
         buffers: Buffers,
         options: StreamOptions,
-    ) -> Result<Self, TryReserveError> {
-        let receive = zeroed(buffers.receive_bytes)?;
-        let send = zeroed(buffers.send_bytes)?;
-        let mut storage = Vec::<SocketStorage<'static>>::new();
-        storage.try_reserve_exact(1)?;
-        let mut set = SocketSet::new(storage);
-        let mut socket = tcp::Socket::new(
-            tcp::SocketBuffer::new(receive),
-            tcp::SocketBuffer::new(send),
-        );
-        socket.set_ack_delay(Some(ACK_DELAY.into()));
-        let handle = set.add(socket);
+        budget: &'static Budget,
+    ) -> Result<Self, NoMemory> {
+        let mut socket = Socket::new(buffers, budget)?;
+        socket.tcp_mut().set_ack_delay(Some(ACK_DELAY.into()));
         let mut connection = Self {
-            set,
-            handle,
+            socket,
             key,
             link: Link::Card,
             has_address: true,
@@ -171,11 +159,11 @@ impl Connection {
     }
 
     pub(super) fn tcp(&self) -> &tcp::Socket<'static> {
-        self.set.get(self.handle)
+        self.socket.tcp()
     }
 
     pub(super) fn tcp_mut(&mut self) -> &mut tcp::Socket<'static> {
-        self.set.get_mut(self.handle)
+        self.socket.tcp_mut()
     }
 
     /// Makes changed options take effect.
@@ -276,23 +264,23 @@ impl Connection {
         ) {
             return true;
         }
-        let readable = socket.can_recv() || !socket.may_recv();
+        let readable = self.is_readable();
         // Not for every byte that becomes free.
         let free = socket.send_capacity() - socket.send_queue();
         let writable = free >= socket.send_capacity() / 4 || !socket.may_send();
         (!readable || wakes.take(&mut self.reader)) && (!writable || wakes.take(&mut self.writer))
     }
 
+    /// Whether a reader has something to read, be it the end or an error.
+    pub(super) fn is_readable(&self) -> bool {
+        let socket = self.tcp();
+        socket.can_recv() || !socket.may_recv()
+    }
+
     /// Closes the sending side.
     pub(super) fn close(&mut self) {
         self.is_ending = true;
         self.tcp_mut().close();
-    }
-
-    /// The bytes of its buffers.
-    pub(super) fn buffer_bytes(&self) -> usize {
-        let socket = self.tcp();
-        socket.recv_capacity() + socket.send_capacity()
     }
 
     /// Notes the segment that was sent last, while it is ending.
@@ -335,12 +323,4 @@ impl Connection {
         let socket = self.tcp();
         socket.state() == tcp::State::Closed && socket.remote_endpoint().is_none()
     }
-}
-
-/// A buffer of `len` zeroes.
-fn zeroed(len: usize) -> Result<Vec<u8>, TryReserveError> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(len)?;
-    buffer.resize(len, 0);
-    Ok(buffer)
 }

@@ -123,7 +123,7 @@ impl State {
         };
         let bytes = datagram.payload.len();
         endpoint.receive.push(datagram);
-        self.hold_buffers(bytes);
+        self.budget.hold(bytes);
         self.stats.datagrams_received += 1;
         self.wake_endpoint(index, wakes);
     }
@@ -266,7 +266,7 @@ impl State {
             match outcome {
                 Outcome::Sent => {
                     self.stats.datagrams_sent += 1;
-                    self.stats.buffer_bytes -= datagram.payload.len();
+                    self.budget.release(datagram.payload.len());
                     endpoint.send.remove(place);
                 }
                 Outcome::Full if link == Link::Card => {
@@ -284,7 +284,7 @@ impl State {
                 Outcome::Unresolved { .. } | Outcome::Impossible => {
                     endpoint.dropped += 1;
                     self.stats.datagrams_unreachable += 1;
-                    self.stats.buffer_bytes -= datagram.payload.len();
+                    self.budget.release(datagram.payload.len());
                     endpoint.send.remove(place);
                 }
             }

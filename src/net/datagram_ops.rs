@@ -48,7 +48,8 @@ impl State {
     /// Ends an endpoint. What it held is dropped with nothing locked.
     pub(super) fn close_endpoint(&mut self, id: EndpointId) -> Option<Endpoint> {
         let endpoint = self.endpoints.remove(id)?;
-        self.stats.buffer_bytes -= endpoint.receive.bytes() + endpoint.send.bytes();
+        self.budget
+            .release(endpoint.receive.bytes() + endpoint.send.bytes());
         for &group in &endpoint.groups {
             self.leave(group);
         }
@@ -121,7 +122,7 @@ impl State {
             link,
             retry_at: None,
         });
-        self.hold_buffers(data.len());
+        self.budget.hold(data.len());
         Ok(true)
     }
 
@@ -216,7 +217,7 @@ impl State {
         };
         if let Some(datagram) = endpoint.receive.pop() {
             let len = datagram.payload.len();
-            self.stats.buffer_bytes -= len;
+            self.budget.release(len);
             let count = len.min(buffer.len());
             buffer[..count].copy_from_slice(&datagram.payload[..count]);
             return Poll::Ready(Ok(Taken {

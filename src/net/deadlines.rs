@@ -36,6 +36,12 @@ impl Deadlines {
         Ok(())
     }
 
+    /// The memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.heap.capacity() * size_of::<(Instant, u32)>()
+            + self.places.capacity() * size_of::<u32>()
+    }
+
     /// Sets the deadline of `slot`, `None` for none.
     pub(super) fn set(&mut self, slot: u32, deadline: Option<Instant>) {
         let place = self.places[slot as usize];

@@ -84,18 +84,17 @@ impl State {
         self.stats.frames_sent += 1;
     }
 
-    /// Asks the routers of the link to advertise themselves; `false` if there is
-    /// no room for it now.
-    pub(super) fn ask_routers(&mut self, source: Ipv6Addr) -> bool {
+    /// Asks the routers of the link to advertise themselves, if there is room for
+    /// it now: they are asked again.
+    pub(super) fn ask_routers(&mut self, source: Ipv6Addr) {
         if self.nic.split().1.room() == Room::Full {
-            return false;
+            return;
         }
         let message = NdiscRepr::RouterSolicit {
             lladdr: Some(hardware(&*self.nic).into()),
         };
         send_ndisc(&mut *self.nic, source, ALL_ROUTERS, message);
         self.stats.frames_sent += 1;
-        true
     }
 }
 

@@ -18,8 +18,11 @@ impl embedded_io_async::Error for Error {
             Self::ConnectionAborted => ErrorKind::ConnectionAborted,
             Self::TimedOut => ErrorKind::TimedOut,
             Self::NotConnected => ErrorKind::NotConnected,
-            Self::InvalidInput => ErrorKind::InvalidInput,
-            Self::OutOfMemory => ErrorKind::OutOfMemory,
+            Self::InvalidInput | Self::InvalidName | Self::MessageTooLong => {
+                ErrorKind::InvalidInput
+            }
+            Self::NameNotFound | Self::NameWithoutAddress => ErrorKind::NotFound,
+            Self::OutOfMemory | Self::LimitReached => ErrorKind::OutOfMemory,
             _ => ErrorKind::Other,
         }
     }

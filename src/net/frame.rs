@@ -74,6 +74,15 @@ pub(super) enum Kind {
     Other,
 }
 
+/// The part of the peer's stream that a TCP segment carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Its sequence number.
+    pub(super) sequence: u32,
+    /// Its data.
+    pub(super) bytes: u32,
+}
+
 /// Whom a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
@@ -84,7 +93,7 @@ pub(super) enum Frame {
     /// A router asks for the multicast groups that are listened to.
     Membership,
     /// A TCP segment.
-    Tcp(Key, Kind),
+    Tcp(Key, Kind, Span),
     /// A question whether a host is there, which wants to be answered.
     Echo { from: IpAddr, to: IpAddr },
     /// Another ICMP message.
@@ -273,10 +282,12 @@ fn parse_tcp(remote: IpAddr, local: IpAddr, segment: &[u8]) -> Parsed {
         remote_port: segment.src_port(),
     };
     let opens = segment.syn() && !segment.ack() && !segment.rst() && !segment.fin();
-    Ok(Frame::Tcp(
-        key,
-        if opens { Kind::Open } else { Kind::Other },
-    ))
+    let kind = if opens { Kind::Open } else { Kind::Other };
+    let span = Span {
+        sequence: segment.seq_number().0 as u32,
+        bytes: segment.payload().len() as u32,
+    };
+    Ok(Frame::Tcp(key, kind, span))
 }
 
 /// Whether the checksums of a frame with a message of ICMP are right.
@@ -370,6 +381,7 @@ mod tests {
     fn fill_segment(segment: &mut [u8]) {
         segment[..2].copy_from_slice(&1234u16.to_be_bytes());
         segment[2..4].copy_from_slice(&80u16.to_be_bytes());
+        segment[4..8].copy_from_slice(&0x8000_0001_u32.to_be_bytes());
         segment[12] = 5 << 4;
         segment[13] = 0x02;
     }
@@ -381,7 +393,11 @@ mod tests {
             (ipv4_segment(), key(1234)),
             (ipv6_segment(), key_v6(remote, 1234)),
         ] {
-            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open));
+            let span = Span {
+                sequence: 0x8000_0001,
+                bytes: 0,
+            };
+            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open, span));
             for len in 0..frame.len() {
                 assert_eq!(
                     classify(&frame[..len]),

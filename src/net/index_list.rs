@@ -22,6 +22,11 @@ impl Links {
         Self(Vec::new())
     }
 
+    /// The memory that they take.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Link>()
+    }
+
     /// Makes place for the indices below `count`.
     pub(super) fn grow(&mut self, count: usize) -> Result<(), TryReserveError> {
         let unlinked = Link {
@@ -133,6 +138,11 @@ impl IndexList {
     /// Makes place for the indices below `count`.
     pub(super) fn grow(&mut self, count: usize) -> Result<(), TryReserveError> {
         self.links.grow(count)
+    }
+
+    /// The memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.links.memory_bytes()
     }
 
     pub(super) fn len(&self) -> usize {

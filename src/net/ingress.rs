@@ -10,7 +10,7 @@ use smoltcp::wire::{IpListenEndpoint, TcpSeqNumber};
 use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, classify, classify_own, is_intact};
+use super::frame::{Frame, Key, Kind, Reason, Span, classify, classify_own, is_intact};
 use super::icmp::{self, Message};
 use super::listeners::ListenerId;
 use super::loopback::{self, Link};
@@ -61,7 +61,9 @@ impl State {
         let class = classify(frame);
         self.stats.frames_received += 1;
         match class {
-            Frame::Tcp(key, kind) => self.segment(now, Link::Card, key, kind, wakes),
+            Frame::Tcp(key, kind, span) => {
+                self.segment(now, Link::Card, (key, kind, span), wakes);
+            }
             Frame::Neighbour => {
                 self.offer(now, Link::Card);
                 self.table.mark_waiting_dirty();
@@ -95,7 +97,9 @@ impl State {
             return false;
         };
         match classify_own(packet) {
-            Frame::Tcp(key, kind) => self.segment(now, Link::Loopback, key, kind, wakes),
+            Frame::Tcp(key, kind, span) => {
+                self.segment(now, Link::Loopback, (key, kind, span), wakes);
+            }
             Frame::Udp(key, len) => self.udp_arrived(now, Link::Loopback, key, len, wakes),
             Frame::Echo { .. } => {
                 self.offer(now, Link::Loopback);
@@ -147,7 +151,13 @@ impl State {
     }
 
     /// Processes a TCP segment.
-    fn segment(&mut self, now: Instant, link: Link, key: Key, kind: Kind, wakes: &mut Wakes) {
+    fn segment(
+        &mut self,
+        now: Instant,
+        link: Link,
+        (key, kind, span): (Key, Kind, Span),
+        wakes: &mut Wakes,
+    ) {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
@@ -164,6 +174,10 @@ impl State {
                 None => return,
             },
         };
+        if !self.make_room(now, index, span) {
+            self.stats.unreceived += 1;
+            return;
+        }
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };
@@ -180,7 +194,9 @@ impl State {
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         port.sent.watched = connection.is_ending;
-        iface.poll_ingress_single(now, &mut port, &mut connection.set);
+        let set = connection.socket.set_mut();
+        iface.poll_ingress_single(now, &mut port, set);
+        connection.socket.note_segment(span);
         let mut sent = port.sent;
         if let Some(marks) = sent.marks {
             connection.note_sent(marks);
@@ -285,8 +301,7 @@ impl State {
             self.stats.backlog_full += 1;
             return Admission::Refused;
         }
-        let buffers = listening.options.buffers;
-        if let Err(shortage) = self.admit_half_open(buffers.total_bytes()) {
+        if let Err(shortage) = self.admit_half_open() {
             shortage.count(&mut self.stats);
             return Admission::Refused;
         }
@@ -313,8 +328,15 @@ impl State {
         let opened_by = self.opening_number(now, link);
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
-        let mut connection =
-            Connection::new(now, key, Phase::HalfOpen(listener), buffers, options).ok()?;
+        let mut connection = Connection::new(
+            now,
+            key,
+            Phase::HalfOpen(listener),
+            buffers,
+            options,
+            self.budget,
+        )
+        .ok()?;
         connection.link = link;
         connection.opened_by = opened_by;
         let endpoint = IpListenEndpoint {

@@ -22,7 +22,10 @@ const RESERVE: usize = 8;
 /// A limit of zero counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes in the buffers of all connections and in the queues of datagrams.
+    /// Bytes of memory in the buffers of all connections, in whole pages, and in
+    /// the queues of datagrams. What is to be read or not acknowledged has
+    /// memory. Newcomers are refused at seven eighths; at all of it, what peers
+    /// send is dropped, and writers wait.
     pub buffer_bytes: usize,
     /// Connections, in whatever state.
     pub connections: usize,
@@ -127,13 +130,12 @@ impl From<Shortage> for Error {
 }
 
 impl State {
-    /// Makes room for one more half-open connection with so many bytes of
-    /// buffers.
-    pub(super) fn admit_half_open(&mut self, buffer_bytes: usize) -> Result<(), Shortage> {
+    /// Makes room for one more half-open connection.
+    pub(super) fn admit_half_open(&mut self) -> Result<(), Shortage> {
         if self.table.half_open.len() >= self.limits.half_open {
             self.evict_half_open();
         }
-        let shortage = |state: &Self| match state.shortage(buffer_bytes) {
+        let shortage = |state: &Self| match state.shortage() {
             None if memory_is_short() => Some(Shortage::Memory),
             shortage => shortage,
         };
@@ -150,8 +152,8 @@ impl State {
     }
 
     /// Makes room for a connection that the program opens.
-    pub(super) fn admit_outgoing(&mut self, buffer_bytes: usize) -> Result<(), Shortage> {
-        while let Some(shortage) = self.shortage(buffer_bytes) {
+    pub(super) fn admit_outgoing(&mut self) -> Result<(), Shortage> {
+        while let Some(shortage) = self.shortage() {
             if !self.reclaim() {
                 return Err(shortage);
             }
@@ -160,15 +162,10 @@ impl State {
     }
 
     /// Which limit one more connection would exceed.
-    fn shortage(&self, buffer_bytes: usize) -> Option<Shortage> {
+    fn shortage(&self) -> Option<Shortage> {
         if self.table.len() >= self.limits.connections {
             Some(Shortage::Connections)
-        } else if self
-            .limits
-            .buffer_bytes
-            .saturating_sub(self.stats.buffer_bytes)
-            < buffer_bytes
-        {
+        } else if self.budget.is_short() {
             Some(Shortage::Buffers)
         } else {
             None
@@ -216,14 +213,8 @@ impl State {
 impl State {
     /// Whether queues of datagrams may grow by so many bytes.
     pub(super) fn has_buffers(&self, bytes: usize) -> bool {
-        let held = self.stats.buffer_bytes;
+        let held = self.budget.used_bytes();
         self.limits.buffer_bytes.saturating_sub(held) >= bytes
-    }
-
-    /// Counts so many more bytes in buffers.
-    pub(super) fn hold_buffers(&mut self, bytes: usize) {
-        self.stats.buffer_bytes += bytes;
-        self.stats.buffer_bytes_most = self.stats.buffer_bytes_most.max(self.stats.buffer_bytes);
     }
 }
 

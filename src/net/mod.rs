@@ -12,10 +12,13 @@
 //! | `ingress` | a received frame: whom it concerns, new connections |
 //! | `frame` | a look at a frame's headers |
 //! | `table` | the connections, by their two ends |
-//! | `connection` | a connection's smoltcp socket and its place in life |
+//! | `connection` | a connection's place in life |
+//! | `socket` | its smoltcp socket, whose buffers get memory as they are used |
+//! | `ring` | the pages of such a buffer, and how many there may be |
+//! | `sweep` | taking memory away from buffers that hold nothing |
 //! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
 //! | `segment` | a look into a segment that is for no socket, and an answer |
-//! | `ports` | the local port of an outgoing connection |
+//! | `ports`, `port_order` | the local port of an outgoing connection |
 //! | `recovery` | lost segments, noticed before the retransmission timer does |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
@@ -25,7 +28,7 @@
 //! | `loopback` | the interface from the guest to itself |
 //! | `device`, `virtio` | what a network card has to offer; the one that there is |
 //! | `config`, `command_line` | what the stack is told at its start |
-//! | `addresses` | the card's addresses and routes |
+//! | `addresses`, `interface` | the card's addresses and routes |
 //! | `dhcp`, `slaac` | those from a DHCP server and from routers |
 //! | `discovery` | asking for the addresses of neighbours |
 //! | `multicast` | telling routers which groups are listened to |
@@ -91,6 +94,7 @@ mod icmp;
 mod incoming;
 mod index_list;
 mod ingress;
+mod interface;
 mod limits;
 mod listener;
 mod listeners;
@@ -99,16 +103,20 @@ mod multicast;
 mod ops;
 mod options;
 mod ping;
+mod port_order;
 mod ports;
 mod random;
 mod rate;
 mod recovery;
+mod ring;
 mod segment;
 mod slaac;
+mod socket;
 mod stack;
 mod state;
 mod stats;
 mod stream;
+mod sweep;
 mod table;
 mod task;
 mod udp;

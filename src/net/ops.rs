@@ -16,6 +16,7 @@ use super::listeners::ListenerId;
 use super::loopback::{self, Link};
 use super::options::{ListenerOptions, StreamOptions, TcpOptions};
 use super::ports::PortSearch;
+use super::socket::SendError;
 use super::state::State;
 use super::table::SocketId;
 use super::wakes::Wakes;
@@ -88,8 +89,7 @@ impl State {
             Poll::Ready(key) => key?,
             Poll::Pending => return Poll::Pending,
         };
-        let buffers = options.buffers.clamped();
-        self.admit_outgoing(buffers.total_bytes())
+        self.admit_outgoing()
             .inspect_err(|shortage| shortage.count(&mut self.stats))?;
         let index = match self.make_outgoing(now, link, key, options) {
             Err(Error::OutOfMemory) if self.reclaim() => {
@@ -117,6 +117,7 @@ impl State {
             Phase::Connecting,
             options.buffers.clamped(),
             options.stream,
+            self.budget,
         )
         .map_err(|_| Error::OutOfMemory)?;
         connection.link = link;
@@ -195,7 +196,7 @@ impl State {
         if buffer.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        match connection.tcp_mut().recv_slice(buffer) {
+        match connection.socket.receive(buffer) {
             Ok(0) => Poll::Pending,
             Ok(count) => {
                 // The window may have opened.
@@ -210,6 +211,14 @@ impl State {
         }
     }
 
+    /// Whether there is something to be read, be it an error.
+    pub(super) fn readable(&mut self, id: SocketId) -> Poll<()> {
+        match self.connection(id) {
+            Some(connection) if !connection.is_readable() => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+
     pub(super) fn write(
         &mut self,
         now: Instant,
@@ -221,19 +230,57 @@ impl State {
             return Poll::Ready(Err(Error::NotConnected));
         };
         let was_idle = connection.tcp().send_queue() == 0;
-        match connection.tcp_mut().send_slice(data) {
-            Ok(0) if !data.is_empty() => Poll::Pending,
-            Ok(count) => {
+        match connection.socket.send(data) {
+            Ok((0, _)) if !data.is_empty() => Poll::Pending,
+            Ok((count, was_missing)) => {
                 if was_idle && count > 0 {
                     connection.restart_silence(now);
+                }
+                if was_missing && let Some(index) = self.table.index(id) {
+                    self.note_warm(now, index);
                 }
                 self.egress_of(now, id, wakes);
                 Poll::Ready(Ok(count))
             }
-            Err(tcp::SendError::InvalidState) => {
+            Err(SendError::NoMemory) => self.write_later(now, id, data, wakes),
+            Err(SendError::Closed) => {
                 Poll::Ready(Err(connection.failure.unwrap_or(Error::NotConnected)))
             }
         }
+    }
+
+    /// A write for which there was no memory: with what others do not use, or in
+    /// a while.
+    #[cold]
+    fn write_later(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        data: &[u8],
+        wakes: &mut Wakes,
+    ) -> Poll<Result<usize, Error>> {
+        let Some(index) = self.table.index(id) else {
+            return Poll::Ready(Err(Error::NotConnected));
+        };
+        let found = self.find_room(index);
+        let sent = self
+            .table
+            .get_mut(index)
+            .filter(|_| found)
+            .map(|connection| {
+                let was_idle = connection.tcp().send_queue() == 0;
+                if was_idle {
+                    connection.restart_silence(now);
+                }
+                connection.socket.send(data)
+            });
+        let Some(Ok((count, _))) = sent else {
+            self.wait_for_room(now, index);
+            return Poll::Pending;
+        };
+        self.note_warm(now, index);
+        self.egress_of(now, id, wakes);
+        Poll::Ready(Ok(count))
     }
 
     /// Closes the sending side.

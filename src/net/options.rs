@@ -4,15 +4,20 @@ use core::time::Duration;
 
 use smoltcp::socket::tcp;
 
+use crate::arch::PAGE_BYTES;
+
 /// The smallest buffer; smaller requests are raised to it.
-const MIN_BUFFER_BYTES: usize = 1024;
+const MIN_BUFFER_BYTES: usize = PAGE_BYTES;
 /// The largest buffer, which a window can span (RFC 7323 §2.3).
 const MAX_BUFFER_BYTES: usize = 1 << 30;
 
-/// The buffers of a stream, made with it and never resized.
+/// The largest sizes that a stream's buffers can grow to, in whole pages of 4 KiB.
 ///
-/// Small ones serve request and answer; throughput over a distance needs large
-/// ones, as a stream carries at most one buffer per round trip.
+/// They are set with the stream and never changed. A buffer takes memory page by
+/// page, as data comes to lie in it, and gives it back within a second or so once
+/// it is empty; so a stream that waits for a request has none, whatever its
+/// sizes. Throughput over a distance needs large ones, as a stream carries at
+/// most one buffer per round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
     /// For data that was received and not read yet.
@@ -22,17 +27,16 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Sizes within what TCP can use.
+    /// Whole pages, within what TCP can use.
     pub(super) fn clamped(self) -> Self {
+        let pages = |bytes: usize| {
+            let bytes = bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES);
+            bytes.next_multiple_of(PAGE_BYTES)
+        };
         Self {
-            receive_bytes: self.receive_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
-            send_bytes: self.send_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
+            receive_bytes: pages(self.receive_bytes),
+            send_bytes: pages(self.send_bytes),
         }
-    }
-
-    /// Both together.
-    pub(super) fn total_bytes(self) -> usize {
-        self.receive_bytes + self.send_bytes
     }
 }
 

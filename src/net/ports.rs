@@ -8,19 +8,16 @@ use super::Error;
 use super::closing::Wait;
 use super::frame::Key;
 use super::loopback::Link;
+use super::port_order::{FIRST_PORT, PORTS};
 use super::state::State;
-
-/// The ports for outgoing connections: all but the well-known ones (RFC 6056
-/// §3.2).
-const FIRST_PORT: u16 = 1024;
-const PORTS: u32 = u16::MAX as u32 - FIRST_PORT as u32 + 1;
 
 /// How many ports are looked at in one visit. The stack is locked for that
 /// long.
 const PORTS_PER_VISIT: u32 = 256;
 
-/// A search for a free port: from a random one upwards, all around (RFC 6056
-/// §3.3.1). It can be interrupted, since hardly any port may be free.
+/// A search for a free port: from one that nobody can foretell upwards, all
+/// around (RFC 6056 §3.3). It can be interrupted, since hardly any port may be
+/// free.
 #[derive(Debug, Default)]
 pub(super) struct PortSearch {
     begun: bool,
@@ -57,7 +54,7 @@ impl State {
     ) -> Poll<Result<Key, Error>> {
         if !search.begun {
             search.begun = true;
-            search.next = FIRST_PORT + (self.random.draw() % u64::from(PORTS)) as u16;
+            search.next = self.port_order.next();
         }
         for _ in 0..PORTS_PER_VISIT {
             if search.looked_at == PORTS {

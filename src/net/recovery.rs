@@ -278,7 +278,7 @@ fn repeat(
     let frame = acknowledgement(&mut buffer, connection.key, nic.mac(), heard, window);
     for _ in 0..times {
         let mut port = Port::replaying(nic, frame);
-        iface.poll_ingress_single(now, &mut port, &mut connection.set);
+        iface.poll_ingress_single(now, &mut port, connection.socket.set_mut());
         all.add(port.sent);
     }
     all

@@ -24,10 +24,13 @@ use super::limits::Limits;
 use super::listeners::{ListenerId, Listeners};
 use super::loopback::{self, Link, Loopback};
 use super::multicast::Groups;
+use super::port_order::PortOrder;
 use super::random::Random;
 use super::rate::Rate;
 use super::recovery;
+use super::ring::Budget;
 use super::stats::Stats;
+use super::sweep::Sweep;
 use super::table::Table;
 use super::wakes::Wakes;
 use crate::arch;
@@ -55,6 +58,9 @@ pub(super) struct State {
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
     pub(super) dns: Dns,
+    /// The memory of buffers.
+    pub(super) budget: &'static Budget,
+    pub(super) sweep: Sweep,
     pub(super) limits: Limits,
     pub(super) dhcp: Option<Dhcp>,
     /// The set for frames that concern no socket.
@@ -67,6 +73,7 @@ pub(super) struct State {
     pub(super) config_wakers: Vec<Waker>,
     pub(super) config_woken: bool,
     pub(super) random: Random,
+    pub(super) port_order: PortOrder,
     /// The send queue was full.
     pub(super) blocked: bool,
     /// The network task knows that, and sleeps until there is room.
@@ -109,6 +116,9 @@ impl State {
             listeners: Listeners::default(),
             endpoints: Endpoints::new(),
             dns: Dns::new(),
+            // Stacks are never taken down.
+            budget: Box::leak(Box::new(Budget::new(limits.buffer_bytes))),
+            sweep: Sweep::default(),
             limits,
             dhcp: (config.ipv4 == Ipv4Source::Dhcp).then(Dhcp::new),
             nobody: SocketSet::new(Vec::new()),
@@ -119,6 +129,7 @@ impl State {
             config_wakers: Vec::new(),
             config_woken: false,
             random: Random::new([draw(), draw()]),
+            port_order: PortOrder::new([draw(), draw()]),
             blocked: false,
             blocked_is_known: false,
             unreachables: Rate::default(),
@@ -155,6 +166,7 @@ impl State {
         if !self.closing.is_empty() {
             self.closing.expire(now);
         }
+        let trimming = self.trim_due(now, STEP);
         self.table.mark_due_dirty(now, STEP);
         for _ in 0..self.table.dirty.len().min(STEP) {
             if !wakes.has_room() {
@@ -180,7 +192,7 @@ impl State {
         );
         let due = next.is_some_and(|at| at <= now);
         let card = frames == STEP || self.is_stalled();
-        due || self.has_unsent() || (card && !self.blocked)
+        due || trimming || self.has_unsent() || (card && !self.blocked)
     }
 
     /// When the network task wants to run again although nothing happens.
@@ -192,6 +204,9 @@ impl State {
         at = sooner(at, self.endpoints.deadlines.earliest());
         if !self.closing.is_empty() {
             at = sooner(at, self.closing.deadline());
+        }
+        if self.sweep.is_wanted() {
+            at = sooner(at, Some(self.sweep.at()));
         }
         at
     }
@@ -244,7 +259,8 @@ impl State {
                 let (iface, mut port) =
                     loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
                 port.sent.watched = connection.is_ending;
-                let result = iface.poll_egress(now, &mut port, &mut connection.set);
+                let set = connection.socket.set_mut();
+                let result = iface.poll_egress(now, &mut port, set);
                 if let Some(marks) = port.sent.marks {
                     connection.note_sent(marks);
                 }
@@ -317,9 +333,10 @@ impl State {
             Phase::HalfOpen(_) if state != SynReceived => {
                 *match cause {
                     Cause::Egress => &mut self.stats.half_open_expired,
-                    Cause::Ingress if connection.opened_by.is_some() => {
+                    Cause::Ingress if connection.last_state == SynReceived => {
                         &mut self.stats.half_open_reset
                     }
+                    // smoltcp did not take the opening segment.
                     Cause::Ingress => &mut self.stats.malformed,
                 } += 1;
                 return self.discard(index);
@@ -374,7 +391,7 @@ impl State {
             None
         } else {
             let iface = loopback::interface(connection.link, &mut self.iface, &mut self.loopback);
-            let socket = iface.poll_at(now, &connection.set);
+            let socket = iface.poll_at(now, connection.socket.set());
             if connection.phase == Phase::Orphan
                 && let Some((wait, marks)) = connection.remains(now, socket)
             {
@@ -404,10 +421,7 @@ impl State {
 
     /// Takes a connection in.
     pub(super) fn install(&mut self, connection: Connection) -> Result<u32, Error> {
-        let bytes = connection.buffer_bytes();
-        let index = self.table.insert(connection)?;
-        self.hold_buffers(bytes);
-        Ok(index)
+        self.table.insert(connection)
     }
 
     /// Drops a connection without a word to the peer. Nobody owns it, so it
@@ -416,7 +430,6 @@ impl State {
         let Some(connection) = self.table.get(index) else {
             return;
         };
-        self.stats.buffer_bytes -= connection.buffer_bytes();
         if let Phase::Queued(listener) = connection.phase {
             self.listeners
                 .dequeue(listener, &mut self.table.queued, index);
@@ -449,6 +462,7 @@ impl State {
 
     /// The counters.
     pub(super) fn stats(&self) -> Stats {
+        let (socket_bytes, table_bytes) = self.table.memory_bytes();
         Stats {
             sockets: self.table.len(),
             datagram_sockets: self.endpoints.len(),
@@ -457,6 +471,10 @@ impl State {
             closing: self.closing.len(),
             time_wait: self.closing.len_of(Wait::Time),
             loopback_lost: self.loopback.lost(),
+            socket_bytes,
+            buffer_bytes: self.budget.used_bytes(),
+            buffer_bytes_most: self.budget.most_bytes(),
+            table_bytes,
             ..self.stats
         }
     }
@@ -474,6 +492,6 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 /// Whether smoltcp wants to do something for a connection now.
 fn is_due(iface: &mut Interface, now: Instant, connection: &Connection) -> bool {
     iface
-        .poll_at(now, &connection.set)
+        .poll_at(now, connection.socket.set())
         .is_some_and(|at| at <= now)
 }

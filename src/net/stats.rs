@@ -24,6 +24,10 @@ pub struct Stats {
     pub backlog_full: u64,
     /// Connections refused for want of memory, of which peers get seven eighths.
     pub out_of_memory: u64,
+    /// Segments dropped for want of memory for their data; the peer repeats them.
+    pub unreceived: u64,
+    /// Times that a stream had to wait with its data for want of memory.
+    pub unsent: u64,
     /// Connections refused: as many existed as
     /// [`Limits::connections`](super::Limits::connections) allows.
     pub refused_connections: u64,
@@ -68,10 +72,15 @@ pub struct Stats {
     pub closing: usize,
     /// Those of them that only wait for late segments.
     pub time_wait: usize,
-    /// Bytes in the buffers of connections and in queues of datagrams now.
+    /// The memory that they take, without that of their buffers.
+    pub socket_bytes: usize,
+    /// The memory that their buffers, in whole pages, and queues of datagrams have
+    /// now.
     pub buffer_bytes: usize,
-    /// The most that there ever were.
+    /// The most that there ever was.
     pub buffer_bytes_most: usize,
+    /// The memory for finding connections, and room for as many as there ever were.
+    pub table_bytes: usize,
     /// Datagrams received for a socket, and answers to pings.
     pub datagrams_received: u64,
     /// Datagrams and pings sent.

@@ -106,6 +106,15 @@ impl TcpStream {
         self.read_shared(buffer).await
     }
 
+    /// Waits until [`read`](Self::read) has something to return: bytes, the end of
+    /// the stream or an error.
+    ///
+    /// For a stream that may stay silent for long: it needs no buffer meanwhile.
+    /// Cancel-safe: it reads nothing.
+    pub async fn readable(&mut self) {
+        poll_fn(|context| self.poll_readable(context)).await;
+    }
+
     /// Writes bytes of `data`; returns how many, at least one unless `data` is
     /// empty.
     ///
@@ -258,6 +267,10 @@ impl TcpStream {
         })
     }
 
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll(context, Side::Reader, |state, _, _| state.readable(self.id))
+    }
+
     fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Error>> {
         self.poll(context, Side::Writer, |state, now, wakes| {
             state.write(now, self.id, data, wakes)
@@ -347,6 +360,11 @@ impl ReadHalf<'_> {
 
     pub(super) fn as_stream(&self) -> &TcpStream {
         self.stream
+    }
+
+    /// As [`TcpStream::readable`].
+    pub async fn readable(&mut self) {
+        poll_fn(|context| self.stream.poll_readable(context)).await;
     }
 }
 

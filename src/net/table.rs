@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use hashbrown::HashTable;
+use smoltcp::iface::SocketStorage;
 use smoltcp::time::Instant;
 
 use super::Error;
@@ -53,6 +54,8 @@ pub(super) struct Table {
     pub(super) orphans: IndexList,
     /// The places in the queues of the listeners.
     pub(super) queued: Links,
+    /// Those whose buffers have memory.
+    pub(super) warm: IndexList,
     /// When each wants to be looked at again.
     pub(super) deadlines: Deadlines,
 }
@@ -71,12 +74,35 @@ impl Table {
             half_open: IndexList::new(),
             orphans: IndexList::new(),
             queued: Links::new(),
+            warm: IndexList::new(),
             deadlines: Deadlines::new(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// The memory of the connections, without their buffers, and of all that is
+    /// there to find them, in bytes.
+    pub(super) fn memory_bytes(&self) -> (usize, usize) {
+        let connections = self.len * size_of::<Connection>();
+        let sockets = self.len * size_of::<SocketStorage<'static>>();
+        let slots = self.slots.capacity() * size_of::<Slot>();
+        let lists = [
+            &self.dirty,
+            &self.waiting,
+            &self.half_open,
+            &self.orphans,
+            &self.warm,
+        ];
+        let lists: usize = lists.map(IndexList::memory_bytes).iter().sum();
+        let tables = slots
+            + lists
+            + self.queued.memory_bytes()
+            + self.deadlines.memory_bytes()
+            + self.index.allocation_size();
+        (connections + sockets, tables - connections)
     }
 
     /// The connection with these ends.
@@ -127,6 +153,7 @@ impl Table {
         self.half_open.grow(count).map_err(drop)?;
         self.orphans.grow(count).map_err(drop)?;
         self.queued.grow(count).map_err(drop)?;
+        self.warm.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
         self.first_free = self.slots.len() as u32;
@@ -146,6 +173,7 @@ impl Table {
             &mut self.stalled,
             &mut self.half_open,
             &mut self.orphans,
+            &mut self.warm,
         ] {
             list.remove(index);
         }

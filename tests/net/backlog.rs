@@ -4,10 +4,10 @@ use firstpoll::arch::host;
 use firstpoll::block_on;
 use firstpoll::net::{ListenerOptions, Stack, TcpListener};
 use firstpoll::time::Duration;
-use smoltcp::wire::TcpControl::{None as Plain, Rst};
+use smoltcp::wire::TcpControl::{None as Plain, Rst, Syn};
 
-use crate::frames::Sent;
-use crate::peer::{Peer, start};
+use crate::frames::{Sent, segment};
+use crate::peer::{PEER_IP, Peer, start};
 use crate::raw::Raw;
 
 const SEC: Duration = Duration::from_secs(1);
@@ -93,13 +93,7 @@ fn an_attempt_with_a_wrong_checksum_leaves_the_half_open_connection() {
     let listener = listen(stack, 8);
     let mut raw = Raw::new(&peer, 4000, 80, 1000);
     raw.begin();
-    let mut frame = crate::frames::segment(
-        crate::peer::PEER_IP,
-        (4000, 80),
-        smoltcp::wire::TcpControl::Syn,
-        2000,
-        None,
-    );
+    let mut frame = segment(PEER_IP, (4000, 80), Syn, 2000, None);
     let last = frame.len() - 1;
     frame[last] ^= 1;
     peer.wire.send(frame);
@@ -142,4 +136,20 @@ fn a_listener_that_ends_resets_its_own_queue_and_no_other() {
     }
     assert_eq!(stack.stats().sockets, 1);
     assert_eq!(accepted_port(&other), 4000);
+}
+
+#[test]
+fn an_opening_segment_with_a_wrong_checksum_opens_nothing() {
+    let (stack, peer) = start();
+    let _listener = listen(stack, 8);
+    let raw = Raw::new(&peer, 4000, 80, 1);
+    let ports = (4000, 80);
+    let mut frame = segment(PEER_IP, ports, Syn, 1, None);
+    let last = frame.len() - 1;
+    frame[last] ^= 1;
+    peer.wire.send(frame);
+    assert_eq!(raw.answers(), []);
+    let stats = stack.stats();
+    assert_eq!((stats.sockets, stats.half_open, stats.malformed), (0, 0, 1));
+    assert_eq!(stats.half_open_reset, 0);
 }

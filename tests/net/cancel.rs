@@ -25,7 +25,7 @@ const MAX_STEPS: usize = 40;
 
 /// What came of a future that had so many steps to go.
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome<T> {
+pub enum Outcome<T> {
     /// It was dropped before it had a result.
     Dropped,
     Finished(T),
@@ -35,7 +35,7 @@ enum Outcome<T> {
 /// passes, and every frame that is under way goes one hop further, so that the
 /// number of steps decides what the network has come to when the future is
 /// dropped.
-async fn take_steps<F: Future>(peer: &Peer, steps: usize, future: F) -> Outcome<F::Output> {
+pub async fn take_steps<F: Future>(peer: &Peer, steps: usize, future: F) -> Outcome<F::Output> {
     let mut future = pin!(future);
     for _ in 0..steps {
         let polled = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
@@ -51,7 +51,7 @@ async fn take_steps<F: Future>(peer: &Peer, steps: usize, future: F) -> Outcome<
 
 /// Runs `scenario` with 0, 1, 2 … steps until the future in it finishes, which
 /// it says by `true`.
-fn at_every_step(scenario: impl AsyncFn(Stack, Peer, usize) -> bool) {
+pub fn at_every_step(scenario: impl AsyncFn(Stack, Peer, usize) -> bool) {
     for steps in 0..MAX_STEPS {
         let (stack, peer) = start();
         if block_on(scenario(stack, peer, steps)) {

@@ -225,7 +225,7 @@ fn a_listener_that_ends_gives_everything_back() {
     }
     let stats = stack.stats();
     assert_eq!((stats.sockets, stats.half_open), (10, 5));
-    assert!(stats.buffer_bytes > 0);
+    assert!(stats.socket_bytes > 0);
     drop(listener);
     host::advance(SEC);
     assert_eq!(held(&stack.stats()), before);

@@ -208,6 +208,35 @@ fn megabytes_arrive_whole() {
     });
 }
 
+#[test]
+fn datagrams_and_pings_come_back_too() {
+    let stack = start_alone();
+    let unspecified: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    block_on(async {
+        for (any, to) in [
+            (unspecified[0], IpAddr::from(Ipv4Addr::LOCALHOST)),
+            (unspecified[0], Ipv4Addr::new(127, 9, 8, 7).into()),
+            (unspecified[1], Ipv6Addr::LOCALHOST.into()),
+        ] {
+            ping(stack, to, PingOptions::default()).await.unwrap();
+            let server = UdpSocket::bind(stack, SocketAddr::new(any, 7)).unwrap();
+            let client = UdpSocket::bind(stack, SocketAddr::new(any, 0)).unwrap();
+            // Longer than any packet on a wire.
+            let question = vec![7; 9000];
+            let server_address = SocketAddr::new(to, 7);
+            client.send_to(&question, server_address).await.unwrap();
+            let mut buffer = vec![0; 10_000];
+            let received = server.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(received.bytes, 9000);
+            server.send_to(b"answer", received.from).await.unwrap();
+            let received = client.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(&buffer[..received.bytes], b"answer");
+            assert_eq!(received.from, server_address);
+        }
+    });
+    assert_eq!(stack.stats().frames_sent, 0);
+}
+
 /// Whoever is on the wire must not get into such a connection.
 #[test]
 fn forged_packets_from_the_wire_are_dropped() {

@@ -1,6 +1,7 @@
 //! The network stack on the host, over a wire in memory, against another host.
 
 mod backlog;
+mod buffers;
 mod cancel;
 mod closing;
 mod datagrams;
@@ -17,6 +18,7 @@ mod leases;
 mod limits;
 mod loopback;
 mod many;
+mod nal;
 mod names;
 mod options;
 mod peer;

@@ -52,6 +52,24 @@ fn ports_are_drawn_at_random() {
     });
 }
 
+/// A peer that closes first keeps the ends of the connection for a while, and
+/// need not answer another from the same port.
+#[test]
+fn no_port_comes_again_soon() {
+    let (stack, peer) = start();
+    block_on(async {
+        let mut ports = BTreeSet::new();
+        for _ in 0..2_000 {
+            let (near, far) = connect(stack, &peer).await;
+            assert!(ports.insert(port(&near)), "a port came again");
+            far.close();
+            drop(near);
+            far.closed().await;
+            peer.forget_closed();
+        }
+    });
+}
+
 /// Case C4; `held` of the connections stay, and each other one is closed by the
 /// stack first, so that its port is left in TIME-WAIT.
 fn connect_in_a_row(count: usize, held: usize) {

@@ -1,9 +1,8 @@
 //! Fetching a resource: resolve, connect, ask, follow, all within a time.
 
-use alloc::vec;
-use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
+use firstpoll::net::dns::Family;
 use firstpoll::net::{self, Buffers, Stack, TcpOptions, TcpStream};
 use firstpoll::time::{Duration, timeout};
 
@@ -97,8 +96,10 @@ pub async fn connect(stack: Stack, url: &Url, patience: Duration) -> Result<TcpS
         buffers: BUFFERS,
         ..TcpOptions::default()
     };
-    let mut failure = Failure::Unresolved(net::Error::AddrNotAvailable);
-    for address in resolve(stack, &url.host).await? {
+    let addresses = stack.resolve(&url.host, Family::Any).await;
+    let addresses = addresses.map_err(Failure::Unresolved)?;
+    let mut failure = Failure::Unresolved(net::Error::NameWithoutAddress);
+    for &address in addresses.iter() {
         let remote = SocketAddr::new(address, url.port);
         match TcpStream::connect_with(stack, remote, options).await {
             Ok(stream) => return Ok(stream),
@@ -106,12 +107,4 @@ pub async fn connect(stack: Stack, url: &Url, patience: Duration) -> Result<TcpS
         }
     }
     Err(failure)
-}
-
-/// The addresses of a host.
-async fn resolve(_stack: Stack, host: &str) -> Result<Vec<IpAddr>, Failure> {
-    match host.parse() {
-        Ok(address) => Ok(vec![address]),
-        Err(_) => Err(Failure::Unresolved(net::Error::InvalidInput)),
-    }
 }

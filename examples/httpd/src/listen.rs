@@ -2,7 +2,7 @@
 
 use alloc::rc::Rc;
 
-use firstpoll::net::{Buffers, Error, ListenerOptions, Stack, TcpListener, TcpStream};
+use firstpoll::net::{Error, Stack, TcpListener, TcpStream};
 use firstpoll::time::{Duration, sleep};
 use firstpoll::{block_on, println, spawn};
 
@@ -21,12 +21,6 @@ const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 /// The wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Requests and answers are small.
-const BUFFERS: Buffers = Buffers {
-    receive_bytes: 4 << 10,
-    send_bytes: 4 << 10,
-};
-
 /// Listens as `options` say, once `stack` has an address, and prints so.
 ///
 /// # Errors
@@ -34,11 +28,7 @@ const BUFFERS: Buffers = Buffers {
 /// If the network cannot be used.
 pub fn listen(stack: Stack, options: Options) -> Result<TcpListener, Error> {
     let config = block_on(stack.wait_configured())?;
-    let listener_options = ListenerOptions {
-        buffers: BUFFERS,
-        ..ListenerOptions::default()
-    };
-    let listener = TcpListener::bind_with(stack, options.port, listener_options)?;
+    let listener = TcpListener::bind(stack, options.port)?;
     log::info!("serving at {config}");
     println!("listening on port {}", options.port);
     Ok(listener)
@@ -71,7 +61,7 @@ pub fn serve_all<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let served = Places::new(options.max_connections);
+    let served = Places::new(options.max_clients);
     let refused = Places::new(MAX_REFUSALS);
     loop {
         let stream = accept(listener);

@@ -20,7 +20,7 @@ use httpd::{Counters, Mode, Options, Session, end, listen, serve, serve_all, ser
 
 firstpoll::entry!(
     main,
-    options: ["mode", "port", "max_connections", "read_timeout_ms"],
+    options: ["mode", "port", "max_clients", "read_timeout_ms"],
 );
 
 fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {

@@ -22,7 +22,7 @@ use httpd::{Counters, Mode, Options, end, listen, routes, serve_all, serve_route
 
 firstpoll::entry!(
     main,
-    options: ["mode", "port", "max_connections", "read_timeout_ms"],
+    options: ["mode", "port", "max_clients", "read_timeout_ms"],
 );
 
 fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {

@@ -15,9 +15,9 @@ pub struct Options {
     pub mode: Mode,
     /// `port=80`: where to listen.
     pub port: u16,
-    /// `max_connections=512`: how many are served at once, but in
+    /// `max_clients=512`: how many are served at once, but in
     /// `mode=blocking`; others are answered with 503.
-    pub max_connections: usize,
+    pub max_clients: usize,
     /// `read_timeout_ms=10000`: how long a request may take to arrive, counted
     /// from the last answer, and an answer to leave.
     pub read_timeout: Duration,
@@ -58,7 +58,7 @@ impl Options {
         Self {
             mode: args.parse("mode").unwrap_or(mode),
             port: args.parse("port").map_or(80, NonZero::get),
-            max_connections: args.parse("max_connections").map_or(512, NonZero::get),
+            max_clients: args.parse("max_clients").map_or(512, NonZero::get),
             read_timeout: args
                 .parse("read_timeout_ms")
                 .map_or(Duration::from_secs(10), |ms: NonZero<u64>| {
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn every_option_can_be_set() {
-        let options = read("mode=blocking port=8080 max_connections=3 read_timeout_ms=250");
+        let options = read("mode=blocking port=8080 max_clients=3 read_timeout_ms=250");
         let wanted = Options {
             mode: Mode::Blocking,
             port: 8080,
-            max_connections: 3,
+            max_clients: 3,
             read_timeout: Duration::from_millis(250),
         };
         assert_eq!(options, wanted);
@@ -97,8 +97,8 @@ mod tests {
             "port=0",
             "port=65536",
             "port=",
-            "max_connections=-1",
-            "max_connections=0",
+            "max_clients=-1",
+            "max_clients=0",
             "read_timeout_ms=1s",
             "colour=red",
         ] {

@@ -70,10 +70,10 @@ impl Display for Snapshot {
         lines!(f, "network", self.network, [
             frames_received frames_sent malformed fragments martians unsupported
             resets_limited backlog_full out_of_memory refused_connections refused_buffers
-            half_open_evicted half_open_expired half_open_reset half_open_restarted
-            orphans_evicted closing_evicted challenges_limited send_queue_full unannounced
-            accepted connected sockets half_open orphans closing time_wait
-            buffer_bytes buffer_bytes_most
+            unreceived unsent half_open_evicted half_open_expired half_open_reset
+            half_open_restarted orphans_evicted closing_evicted challenges_limited
+            send_queue_full unannounced accepted connected sockets half_open orphans closing
+            time_wait socket_bytes buffer_bytes buffer_bytes_most table_bytes
         ]);
         Ok(())
     }

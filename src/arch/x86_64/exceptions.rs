@@ -12,7 +12,7 @@ use x86_64::structures::idt::InterruptDescriptorTable;
 
 use super::backtrace::Backtrace;
 use super::gdt::InterruptStack;
-use super::stacks;
+use super::{reserved, stacks};
 
 unsafe extern "Rust" {
     /// The runtime's report of what ends the kernel, which the program's
@@ -157,6 +157,8 @@ impl fmt::Display for Frame {
             write!(f, ", address {address:#018x}")?;
             if let Some(stack) = stacks::all().iter().find(|stack| stack.guards(address)) {
                 write!(f, ": the {} overflowed", stack.name)?;
+            } else if reserved::holds(address) {
+                write!(f, ": reserved, but no memory was asked for there")?;
             }
         }
         writeln!(f)?;

@@ -15,6 +15,7 @@
 //! [`calibration`], [`scale`], [`calendar`], [`memory_map`], [`apic_registers`]
 //! and [`exit`] are pure and tested on the host.
 
+mod address_space;
 mod apic;
 mod apic_registers;
 mod backtrace;
@@ -33,11 +34,13 @@ mod interrupts;
 mod io_apic;
 mod memory;
 mod memory_map;
+mod page_pool;
 mod paging;
 mod pci;
 mod pic;
 mod pit;
 mod random;
+mod reserved;
 mod rtc;
 mod scale;
 mod stacks;
@@ -61,6 +64,7 @@ pub use memory::{memory, start_memory};
 pub use paging::map_device_memory;
 pub use pci::{pci_read, pci_write};
 pub use random::random;
+pub use reserved::ReservedMemory;
 pub use rtc::wall_clock;
 pub use timer::{arm_by, deadline, is_armed_by, set_deadline};
 

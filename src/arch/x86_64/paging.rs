@@ -5,6 +5,7 @@
 //!   1 MiB .. image end    text R-X, constants R--, data RW-, guard pages nothing
 //!   rest below 4 GiB      RW-: memory and devices
 //!   above 4 GiB           RW-: memory; devices as drivers ask for them
+//!   above 512 GiB         RW-: not where it is, but as `reserved` has it
 //! ```
 //!
 //! Nothing is both writable and executable. The boot code has mapped the first
@@ -27,10 +28,11 @@ pub(super) const LOW_GIB: usize = 4;
 
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 const GIB: u64 = 1 << 30;
-/// What the one top-level entry reaches; nothing above is ever mapped.
+/// What the first top-level entry reaches; above, nothing is where it is.
 pub(super) const REACH: u64 = 512 * GIB;
 
-/// The top-level table, of which only the first entry is used.
+/// The top-level table. Its first entry is for what is where it is, those
+/// after it for [`reserved`](super::reserved) addresses.
 pub(super) static PML4: Tables<1> = Tables::new();
 /// The first top-level entry's table: 512 GiB.
 pub(super) static POINTERS: Tables<1> = Tables::new();
@@ -38,22 +40,22 @@ pub(super) static POINTERS: Tables<1> = Tables::new();
 pub(super) static LOW_DIRECTORIES: Tables<LOW_GIB> = Tables::new();
 
 /// Guards all tables once the boot is over.
-static EDITING: InterruptMutex<()> = InterruptMutex::new(());
+pub(super) static EDITING: InterruptMutex<()> = InterruptMutex::new(());
 
-const PRESENT: u64 = 1 << 0;
-const WRITABLE: u64 = 1 << 1;
+pub(super) const PRESENT: u64 = 1 << 0;
+pub(super) const WRITABLE: u64 = 1 << 1;
 const WRITE_THROUGH: u64 = 1 << 3;
 const UNCACHED: u64 = 1 << 4;
 const LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+pub(super) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-const DATA: u64 = PRESENT | WRITABLE | NO_EXECUTE;
+pub(super) const DATA: u64 = PRESENT | WRITABLE | NO_EXECUTE;
 const DEVICE: u64 = DATA | UNCACHED | WRITE_THROUGH;
 
 /// One page table.
 #[repr(C, align(4096))]
-pub(super) struct Table([u64; 512]);
+pub(super) struct Table(pub(super) [u64; 512]);
 
 /// Tables that lie behind each other in the image.
 #[repr(transparent)]
@@ -72,7 +74,7 @@ impl<const COUNT: usize> Tables<COUNT> {
     ///
     /// Nobody else uses the tables meanwhile.
     #[expect(clippy::mut_from_ref, reason = "the caller has them alone")]
-    unsafe fn get(&self) -> &mut [Table; COUNT] {
+    pub(super) unsafe fn get(&self) -> &mut [Table; COUNT] {
         // SAFETY: by this function's contract.
         unsafe { &mut *self.0.get() }
     }

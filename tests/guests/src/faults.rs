@@ -45,6 +45,7 @@ fn main(runtime: Runtime) -> ExitStatus {
                 black_box(dig(black_box(0)));
             }
             "bottom-half-stack" => overflow_the_bottom_half(),
+            "uncommitted" => touch_uncommitted(),
             _ => println!("unknown"),
         }
     }
@@ -58,6 +59,19 @@ fn main(runtime: Runtime) -> ExitStatus {
 fn dig(depth: u64) -> u64 {
     let level = black_box([depth; 64]);
     dig(black_box(depth + 1)) + level[0]
+}
+
+/// Writes past the page of reserved memory that there is memory for.
+fn touch_uncommitted() {
+    let mut memory = arch::ReservedMemory::new(4).expect("there are addresses");
+    memory.commit(1).expect("there is memory");
+    // SAFETY: none; the second write is meant to fault.
+    unsafe {
+        let page = memory.start().add(arch::PAGE_BYTES);
+        page.write_bytes(1, arch::PAGE_BYTES);
+        println!("wrote where memory is");
+        page.add(arch::PAGE_BYTES).write_volatile(1);
+    }
 }
 
 /// Digs in an interrupt-safe task while the program computes.

@@ -294,6 +294,11 @@ fn the_heap_is_all_of_the_memory() -> Result<()> {
             filled > heap - (1 << 20),
             "only {filled} of {heap} bytes can be used"
         );
+        let committed: u64 = run.value("committed_bytes")?;
+        assert!(
+            committed > heap / 16 * 15 && committed < heap / 64 * 63,
+            "{committed} of {heap} bytes were had page by page"
+        );
         assert!(run.value::<u64>("bottom_halves")? > 10, "{}", run.text());
         assert!(run.has("all memory is back"));
     }

@@ -57,6 +57,20 @@ fn data_and_stacks_are_not_executable() -> Result<()> {
 }
 
 #[test]
+fn reserved_addresses_without_memory_are_not_mapped() -> Result<()> {
+    let run = fault("uncommitted")?;
+    assert!(run.has("wrote where memory is"), "{}", run.text());
+    let report = ": reserved, but no memory was asked for there";
+    assert!(
+        run.has("error code 0x2 (write: not mapped)"),
+        "{}",
+        run.text()
+    );
+    assert!(run.has(report), "{}", run.text());
+    Ok(())
+}
+
+#[test]
 fn other_exceptions_have_their_names() -> Result<()> {
     assert_reports("divide", "exception 0: divide error")?;
     assert_reports("opcode", "exception 6: invalid opcode")?;

@@ -191,7 +191,7 @@ fn connections_beyond_the_limit_are_told_so() -> Result<()> {
 }
 
 fn keeps_its_limit(mode: &str) -> Result<()> {
-    let served = network::serve(append(&format!("max_connections=3 {mode}")))?;
+    let served = network::serve(append(&format!("max_clients=3 {mode}")))?;
     let mut clients = Vec::new();
     for _ in 0..3 {
         let mut client = Client::connect(served.address)?;
@@ -258,7 +258,7 @@ fn odd_machines_are_survived() -> Result<()> {
     })?;
     serves_http(&with_two)?;
 
-    let garbage = "mode=sideways port=x = == \u{1f980} max_connections=-1 ip= -- \"";
+    let garbage = "mode=sideways port=x = == \u{1f980} max_clients=-1 ip= -- \"";
     let served = network::serve(append(&format!("{garbage} {STATIC}")))?;
     serves_http(&served)?;
     let warned = served

@@ -32,7 +32,7 @@ const BUSY: u32 = 128;
 const MEMORY_MIB: u32 = 128;
 
 /// httpd's options for that.
-const APPEND: &str = "max_connections=20000 read_timeout_ms=3600000";
+const APPEND: &str = "max_clients=20000 read_timeout_ms=3600000";
 
 /// Descriptors of this process that are not connections.
 const OTHER_FILES: u64 = 256;

@@ -25,8 +25,9 @@ use crate::client::{CLIENT_IP, STACK_IP, STACK_PORT};
 use crate::http::{Accept, BUFFERS, CONNECTIONS};
 use crate::wire::Wire;
 
-/// As our stack has it.
-const ACK_DELAY: Duration = Duration::from_millis(1);
+/// Long enough for an answer to carry the acknowledgement also where one poll
+/// of all sockets takes longer than our delay of 1 ms.
+const ACK_DELAY: Duration = Duration::from_secs(1);
 
 const ETHERNET_HEADER_BYTES: usize = 14;
 
