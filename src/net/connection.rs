@@ -12,6 +12,7 @@ use super::frame::Key;
 use super::listeners::ListenerId;
 use super::loopback::Link;
 use super::options::{Buffers, StreamOptions};
+use super::recovery::Recovery;
 use super::ring::Budget;
 use super::segment::Marks;
 use super::socket::Socket;
@@ -99,6 +100,7 @@ pub(super) struct Connection {
     /// How far it has sent and acknowledged since then.
     marks: Option<Marks>,
     silence: Silence,
+    pub(super) recovery: Recovery,
 }
 
 /// What is needed to count a peer's silence from the right moment.
@@ -110,6 +112,9 @@ struct Silence {
     /// Where smoltcp begins to count: the last segment, or the first data after
     /// a pause.
     counted_from: Instant,
+    /// How much later smoltcp believes to have heard from the peer, as it was
+    /// shown the last acknowledgement again.
+    counted_late: smoltcp::time::Duration,
 }
 
 impl Connection {
@@ -144,7 +149,9 @@ impl Connection {
                 limit: None,
                 limited_at: now,
                 counted_from: now,
+                counted_late: smoltcp::time::Duration::ZERO,
             },
+            recovery: Recovery::default(),
         };
         connection.apply_options(now);
         Ok(connection)
@@ -181,6 +188,14 @@ impl Connection {
     /// Notes that smoltcp counts the peer's silence from `now` on.
     pub(super) fn restart_silence(&mut self, now: Instant) {
         self.silence.counted_from = now;
+        self.silence.counted_late = smoltcp::time::Duration::ZERO;
+    }
+
+    /// Notes that smoltcp wrongly believes to have heard from the peer.
+    pub(super) fn discount(&mut self, now: Instant) {
+        if now > self.silence.counted_from {
+            self.silence.counted_late = now - self.silence.counted_from;
+        }
     }
 
     /// Sets the silence after which smoltcp gives the connection up. smoltcp
@@ -210,7 +225,8 @@ impl Connection {
         } else {
             smoltcp::time::Duration::ZERO
         };
-        let timeout = limit.map(|limit| before + limit.into());
+        let late = silence.counted_late;
+        let timeout = limit.map(|limit| (before + limit.into()).max(late) - late);
         if self.tcp().timeout() != timeout {
             self.tcp_mut().set_timeout(timeout);
         }

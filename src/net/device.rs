@@ -4,7 +4,9 @@ use alloc::boxed::Box;
 
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
+use smoltcp::wire::TcpSeqNumber;
 
+use super::recovery;
 use super::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
@@ -190,6 +192,20 @@ pub(super) struct Sent {
     pub(super) watched: bool,
     /// The ends of the TCP segment that was sent last.
     pub(super) marks: Option<Marks>,
+    /// What is behind the last TCP segment with data or a flag that counts.
+    pub(super) end: Option<TcpSeqNumber>,
+}
+
+impl Sent {
+    /// Counts what was sent later.
+    pub(super) fn add(&mut self, later: Self) {
+        self.frames += later.frames;
+        self.aside += later.aside;
+        self.discovery += later.discovery;
+        self.dropped += later.dropped;
+        self.end = later.end.or(self.end);
+        self.marks = later.marks.or(self.marks);
+    }
 }
 
 /// A [`Nic`] as smoltcp uses it, for one call.
@@ -313,6 +329,7 @@ impl phy::TxToken for TxToken<'_> {
         if self.sent.watched {
             self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
         }
+        self.sent.end = recovery::end_of(buffer).or(self.sent.end);
         self.send.commit();
         self.sent.frames += 1;
         self.sent.aside += u64::from(purpose != Purpose::Packet);

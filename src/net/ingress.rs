@@ -15,6 +15,7 @@ use super::icmp::{self, Message};
 use super::listeners::ListenerId;
 use super::loopback::{self, Link};
 use super::rate::Rate;
+use super::recovery::{self, Heard, Verdict};
 use super::segment;
 use super::state::State;
 use super::wakes::Wakes;
@@ -186,15 +187,30 @@ impl State {
             self.stats.martians += 1;
             return;
         }
+        // Nothing gets lost on the way to oneself.
+        let heard = match link {
+            Link::Card => self.nic.split().0.front().and_then(Heard::of),
+            Link::Loopback => None,
+        };
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         port.sent.watched = connection.is_ending;
         let set = connection.socket.set_mut();
         iface.poll_ingress_single(now, &mut port, set);
         connection.socket.note_segment(span);
-        let sent = port.sent;
+        let mut sent = port.sent;
         if let Some(marks) = sent.marks {
             connection.note_sent(marks);
+        }
+        if let Some(heard) = heard
+            && connection.recovery.note_heard(now, heard) == Verdict::Missing
+        {
+            sent.add(recovery::resend(
+                &mut self.iface,
+                &mut *self.nic,
+                now,
+                connection,
+            ));
         }
         self.account_at(link, sent);
         self.settle(now, index, Cause::Ingress, wakes);

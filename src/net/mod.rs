@@ -19,6 +19,7 @@
 //! | `closing` | the record that is left of one, in FIN-WAIT-2 and TIME-WAIT |
 //! | `segment` | a look into a segment that is for no socket, and an answer |
 //! | `ports`, `port_order` | the local port of an outgoing connection |
+//! | `recovery` | lost segments, noticed before the retransmission timer does |
 //! | `listeners` | the ports that are listened on |
 //! | `ops` | what the program's calls do under the lock |
 //! | `listener`, `stream`, `halves` | those calls, as futures |
@@ -106,6 +107,7 @@ mod port_order;
 mod ports;
 mod random;
 mod rate;
+mod recovery;
 mod ring;
 mod segment;
 mod slaac;

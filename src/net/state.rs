@@ -14,7 +14,7 @@ use super::addresses::Addresses;
 use super::closing::{Closing, Wait};
 use super::config::{Config, Ipv4Source};
 use super::connection::{Cause, Connection, Phase};
-use super::device::{Nic, Port, Room, Sent};
+use super::device::{Nic, Port, Room};
 use super::dhcp::Dhcp;
 use super::discovery::Asked;
 use super::dns::Dns;
@@ -27,6 +27,7 @@ use super::multicast::Groups;
 use super::port_order::PortOrder;
 use super::random::Random;
 use super::rate::Rate;
+use super::recovery;
 use super::ring::Budget;
 use super::stats::Stats;
 use super::sweep::Sweep;
@@ -241,7 +242,7 @@ impl State {
         if given_up {
             connection.tcp_mut().abort();
         }
-        let mut all = Sent::default();
+        let mut all = recovery::probe(&mut self.iface, &mut *self.nic, now, connection);
         let mut exhausted = false;
         // smoltcp ends a connection whose address is gone, but does not ask to.
         let lost = !connection.has_address;
@@ -261,9 +262,12 @@ impl State {
                     connection.note_sent(marks);
                 }
                 exhausted |= port.exhausted;
-                all.frames += port.sent.frames;
-                all.aside += port.sent.aside;
-                all.discovery += port.sent.discovery;
+                if let Some(end) = port.sent.end
+                    && link != Link::Loopback
+                {
+                    connection.recovery.note_sent(now, end);
+                }
+                all.add(port.sent);
                 if result == iface::PollResult::None {
                     break;
                 }
@@ -390,7 +394,8 @@ impl State {
             {
                 return self.shrink(now, index, wait, marks);
             }
-            socket.into_iter().chain(connection.orphan_until).min()
+            let others = [connection.orphan_until, connection.recovery.deadline()];
+            socket.into_iter().chain(others.into_iter().flatten()).min()
         };
         if at.is_some_and(|at| at <= now) {
             self.table.dirty.push(index);

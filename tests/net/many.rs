@@ -1,13 +1,11 @@
 //! Connections that end in every way, in numbers.
 
-use std::collections::{HashSet, VecDeque};
-
-use firstpoll::net::{Buffers, Stack, TcpListener, TcpOptions, TcpStream};
+use firstpoll::block_on;
+use firstpoll::net::{TcpListener, TcpStream};
 use firstpoll::time::{Duration, sleep};
-use firstpoll::{block_on, yield_now};
 use firstpoll_peer::{Direction, Impairment};
 
-use crate::peer::{PEER_IP, Peer, PeerStream, start};
+use crate::peer::{PeerStream, start};
 
 const SEC: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -123,59 +121,4 @@ fn connections_end_in_every_way_and_leave_nothing_behind() {
 #[ignore = "long"]
 fn connections_end_in_every_way_and_leave_nothing_behind_in_full() {
     connections_end_in_mixed_ways(100_000);
-}
-
-fn small() -> TcpOptions {
-    TcpOptions {
-        connect_timeout: SEC,
-        buffers: Buffers {
-            receive_bytes: 1024,
-            send_bytes: 1024,
-        },
-        ..TcpOptions::default()
-    }
-}
-
-async fn open(stack: Stack, peer: &Peer) -> (TcpStream, PeerStream) {
-    let far = peer.listen(99);
-    let near = TcpStream::connect_with(stack, (PEER_IP, 99).into(), small());
-    (near.await.unwrap(), far)
-}
-
-/// Case C4 in full: more connects than there are ports, while every
-/// thousandth connection stays open for long.
-#[test]
-#[ignore = "long"]
-fn seventy_thousand_connects_get_ports_that_are_free() {
-    let (stack, peer) = start();
-    block_on(async {
-        let mut held: VecDeque<(TcpStream, PeerStream)> = VecDeque::new();
-        let mut held_ports = HashSet::new();
-        for number in 0..70_000 {
-            let (near, far) = open(stack, &peer).await;
-            let port = near.local_addr().port();
-            assert_ne!(port, 0);
-            assert!(!held_ports.contains(&port), "{port} is in use");
-            if number % 1000 == 0 {
-                held_ports.insert(port);
-                held.push_back((near, far));
-                continue;
-            }
-            if number % 2 == 0 {
-                far.abort();
-            } else {
-                far.close();
-            }
-            yield_now().await;
-            drop(near);
-            sleep(MS).await;
-            peer.forget_closed();
-        }
-        // Those that stayed still work.
-        for (near, far) in &mut held {
-            near.write_all(b"still here").await.unwrap();
-            assert_eq!(far.read_exactly(10).await, b"still here");
-        }
-    });
-    assert_eq!(stack.stats().connected, 70_000);
 }

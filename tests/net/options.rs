@@ -100,9 +100,10 @@ fn to_silent_peer(control: CongestionControl) -> (Peer, TcpStream, PeerStream) {
     (peer, near, far)
 }
 
-/// How many bytes are on their way, as nobody has acknowledged any.
+/// How many bytes are on their way, as nobody has acknowledged any; looked at
+/// before the silence makes the stack send some again.
 fn in_flight(peer: &Peer) -> usize {
-    host::advance(Duration::from_millis(50));
+    host::advance(Duration::from_millis(8));
     std::iter::from_fn(|| peer.wire.receive())
         .map(|frame| match look(&frame) {
             Sent::Tcp { len, .. } => len,

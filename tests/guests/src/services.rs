@@ -4,10 +4,14 @@
 //! |---|---|
 //! | 7 | sends back what it receives |
 //! | 9 | reads to the end, then answers `N bytes, M wrong` |
+//! | 11 | tells what the stack and the heap hold, `name value` in each line |
 //! | 13 | writes `hello`, then does nothing more and keeps the connection |
 //! | 19 | reads a number N and a line feed, sends N bytes, ends |
+//! | 22 | reads N and a line feed, then writes 40 bytes, writes 40 bytes and reads one, N times |
+//! | 23 | the same with Nagle's algorithm on |
 //!
-//! Byte n of what is counted is n modulo 251.
+//! Byte n of what is counted is n modulo 251. `buffer_bytes=` is the size of
+//! each connection's buffers.
 
 #![no_std]
 #![no_main]
@@ -16,35 +20,60 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::rc::Rc;
+use core::cell::Cell;
 use core::error;
 use core::future::pending;
 
-use firstpoll::net::{Error, Stack, TcpListener, TcpStream};
+use firstpoll::net::{Buffers, Error, ListenerOptions, Stack, TcpListener, TcpStream};
 use firstpoll::runtime::Runtime;
-use firstpoll::{block_on, println, spawn};
+use firstpoll::time::{Duration, interval};
+use firstpoll::{arch, block_on, println, spawn};
 
-firstpoll::entry!(main);
+firstpoll::entry!(main, options: ["buffer_bytes"]);
+
+/// How often the count of ticks goes up.
+const TICK: Duration = Duration::from_millis(10);
 
 fn main(runtime: Runtime) -> Result<(), Box<dyn error::Error>> {
-    Ok(run(runtime.network()?)?)
+    let mut buffers = Buffers::default();
+    if let Some(bytes) = runtime.args().parse("buffer_bytes") {
+        buffers = Buffers {
+            receive_bytes: bytes,
+            send_bytes: bytes,
+        };
+    }
+    Ok(run(runtime.network()?, buffers)?)
 }
 
-fn run(stack: Stack) -> Result<(), Error> {
+fn run(stack: Stack, buffers: Buffers) -> Result<(), Error> {
     block_on(stack.wait_configured())?;
-    let echoing = spawn(accept_all(TcpListener::bind(stack, 7)?, echo));
-    let sinking = spawn(accept_all(TcpListener::bind(stack, 9)?, sink));
-    let greeting = spawn(accept_all(TcpListener::bind(stack, 13)?, greet));
-    let sourcing = spawn(accept_all(TcpListener::bind(stack, 19)?, source));
+    let options = ListenerOptions {
+        buffers,
+        ..ListenerOptions::default()
+    };
+    let listen = |port| TcpListener::bind_with(stack, port, options);
+    let ticks = count_ticks();
+    let tell = move |stream| report(stream, stack, Rc::clone(&ticks));
+    let serving = [
+        spawn(accept_all(listen(7)?, echo)),
+        spawn(accept_all(listen(9)?, sink)),
+        spawn(accept_all(listen(11)?, tell)),
+        spawn(accept_all(listen(13)?, greet)),
+        spawn(accept_all(listen(19)?, source)),
+        spawn(accept_all(listen(22)?, |stream| pairs(stream, true))),
+        spawn(accept_all(listen(23)?, |stream| pairs(stream, false))),
+    ];
     println!("ready");
     block_on(async {
-        echoing.await?;
-        sinking.await?;
-        greeting.await?;
-        sourcing.await
+        for task in serving {
+            task.await?;
+        }
+        Ok(())
     })
 }
 
-async fn accept_all<F>(listener: TcpListener, serve: fn(TcpStream) -> F) -> Result<(), Error>
+async fn accept_all<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<(), Error>> + 'static,
 {
@@ -57,6 +86,21 @@ where
         })
         .detach();
     }
+}
+
+/// Counts as long as timers fire.
+fn count_ticks() -> Rc<Cell<u64>> {
+    let ticks = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&ticks);
+    spawn(async move {
+        let mut interval = interval(TICK);
+        loop {
+            interval.tick().await;
+            counted.set(counted.get() + 1);
+        }
+    })
+    .detach();
+    ticks
 }
 
 async fn echo(mut stream: TcpStream) -> Result<(), Error> {
@@ -86,6 +130,28 @@ async fn sink(mut stream: TcpStream) -> Result<(), Error> {
     stream.write_all(answer.as_bytes()).await
 }
 
+async fn report(mut stream: TcpStream, stack: Stack, ticks: Rc<Cell<u64>>) -> Result<(), Error> {
+    let stats = stack.stats();
+    let memory = arch::memory();
+    let lines = [
+        ("sockets", stats.sockets as u64),
+        ("half_open", stats.half_open as u64),
+        ("time_wait", stats.time_wait as u64),
+        ("accepted", stats.accepted),
+        ("out_of_memory", stats.out_of_memory),
+        ("send_queue_full", stats.send_queue_full),
+        ("allocated_bytes", memory.allocated_bytes as u64),
+        ("heap_bytes", memory.heap_bytes as u64),
+        ("ticks", ticks.get()),
+    ];
+    for (name, value) in lines {
+        stream
+            .write_all(format!("{name} {value}\n").as_bytes())
+            .await?;
+    }
+    Ok(())
+}
+
 async fn greet(mut stream: TcpStream) -> Result<(), Error> {
     stream.write_all(b"hello").await?;
     pending().await
@@ -103,6 +169,18 @@ async fn source(mut stream: TcpStream) -> Result<(), Error> {
         }
         stream.write_all(&buffer[..count]).await?;
         left -= count;
+    }
+    stream.shutdown().await
+}
+
+async fn pairs(mut stream: TcpStream, nodelay: bool) -> Result<(), Error> {
+    stream.set_nodelay(nodelay);
+    for _ in 0..read_number(&mut stream).await? {
+        stream.write_all(&[b'1'; 40]).await?;
+        stream.write_all(&[b'2'; 40]).await?;
+        if stream.read(&mut [0]).await? == 0 {
+            break;
+        }
     }
     stream.shutdown().await
 }

@@ -186,7 +186,8 @@ impl Peer {
         self.shared.with(|engine, _| engine.send_frame(frame));
     }
 
-    /// Sends frames as they are, all at once.
+    /// Sends frames as they are, all at once. The peer stands still while they
+    /// are made.
     pub fn send_frames(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
         self.shared.with(|engine, _| {
             frames

@@ -1,6 +1,7 @@
 //! What the QEMU tests share: boot a program, wait for its end, read what it
 //! printed.
 
+pub mod agent;
 pub mod crowd;
 pub mod http;
 pub mod network;
