@@ -11,6 +11,10 @@ const NONE: u32 = u32::MAX;
 /// The room of so many deadlines is kept when all are gone.
 const KEPT: usize = 64;
 
+/// The children of a place in the heap. With more than two it is flatter, which
+/// suits deadlines that come to the front and are soon removed again.
+const CHILDREN: usize = 4;
+
 /// Identifies a deadline in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(Entry);
@@ -47,7 +51,7 @@ struct Slot {
 /// there are.
 #[derive(Debug)]
 pub(super) struct TimerQueue {
-    /// No entry is earlier than its parent, which is at half its place.
+    /// No entry is earlier than its parent.
     heap: Vec<Entry>,
     slots: Vec<Slot>,
     first_free: u32,
@@ -137,7 +141,7 @@ impl TimerQueue {
         let removed = self.heap[place];
         let last = self.heap.pop()?;
         if place < self.heap.len() {
-            if place > 0 && last < self.heap[(place - 1) / 2] {
+            if place > 0 && last < self.heap[(place - 1) / CHILDREN] {
                 self.rise(place, last);
             } else {
                 self.sink(place, last);
@@ -158,7 +162,7 @@ impl TimerQueue {
     /// Puts `entry` to `place` or, before later ones, nearer to the front.
     fn rise(&mut self, mut place: usize, entry: Entry) {
         while place > 0 {
-            let parent = (place - 1) / 2;
+            let parent = (place - 1) / CHILDREN;
             if self.heap[parent] <= entry {
                 break;
             }
@@ -171,10 +175,12 @@ impl TimerQueue {
     /// Puts `entry` to `place` or, behind earlier ones, further from the front.
     fn sink(&mut self, mut place: usize, entry: Entry) {
         loop {
-            let mut child = 2 * place + 1;
-            let right = child + 1;
-            if right < self.heap.len() && self.heap[right] < self.heap[child] {
-                child = right;
+            let first = CHILDREN * place + 1;
+            let mut child = first;
+            for other in first + 1..self.heap.len().min(first + CHILDREN) {
+                if self.heap[other] < self.heap[child] {
+                    child = other;
+                }
             }
             if child >= self.heap.len() || entry <= self.heap[child] {
                 break;
