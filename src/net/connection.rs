@@ -5,7 +5,6 @@ use core::time::Duration;
 
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
-use smoltcp::wire::TcpSeqNumber;
 
 use super::Error;
 use super::closing::Wait;
@@ -94,8 +93,8 @@ pub(super) struct Connection {
     pub(super) writer: Option<Waker>,
     /// When an orphan is given up.
     pub(super) orphan_until: Option<Instant>,
-    /// With what sequence number the peer began to open it.
-    pub(super) opened_by: Option<TcpSeqNumber>,
+    /// With what sequence number the peer began to open it, if it did.
+    pub(super) opened_by: u32,
     /// Whether its sending side was closed.
     pub(super) is_ending: bool,
     /// How far it has sent and acknowledged since then.
@@ -143,7 +142,7 @@ impl Connection {
             reader: None,
             writer: None,
             orphan_until: None,
-            opened_by: None,
+            opened_by: 0,
             is_ending: false,
             marks: None,
             silence: Silence {

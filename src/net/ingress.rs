@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use smoltcp::iface::SocketSet;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{IpListenEndpoint, TcpSeqNumber};
+use smoltcp::wire::IpListenEndpoint;
 
 use super::closing::Claim;
 use super::connection::{Cause, Connection, Phase};
@@ -161,7 +161,7 @@ impl State {
         let mut found = self.table.find(key);
         if let Some(index) = found
             && kind == Kind::Open
-            && self.begins_anew(now, link, index)
+            && self.begins_anew(now, link, index, span)
         {
             self.stats.half_open_restarted += 1;
             self.discard(index);
@@ -169,12 +169,13 @@ impl State {
         }
         let index = match found {
             Some(index) => index,
-            None => match self.newcomer(now, link, key, kind) {
+            None => match self.newcomer(now, link, (key, kind, span)) {
                 Some(index) => index,
                 None => return,
             },
         };
-        if !self.make_room(now, index, span) {
+        // What an opening segment carries is not taken.
+        if kind != Kind::Open && !self.make_room(now, index, span) {
             self.stats.unreceived += 1;
             return;
         }
@@ -218,31 +219,26 @@ impl State {
     /// Whether the opening segment that has arrived is not a repetition of the
     /// one that began this half-open connection: the peer has forgotten that.
     #[cold]
-    fn begins_anew(&mut self, now: Instant, link: Link, index: u32) -> bool {
+    fn begins_anew(&mut self, now: Instant, link: Link, index: u32, span: Span) -> bool {
         let Some(connection) = self.table.get(index) else {
             return false;
         };
-        let Some(opened_by) = connection.opened_by else {
-            return false;
-        };
-        connection.link == link
+        let is_other = connection.link == link
             && matches!(connection.phase, Phase::HalfOpen(_))
-            && self
-                .opening_number(now, link)
-                .is_some_and(|number| number != opened_by)
-    }
-
-    /// The sequence number of the opening segment that has arrived, if smoltcp
-    /// would take that.
-    fn opening_number(&mut self, now: Instant, link: Link) -> Option<TcpSeqNumber> {
+            && connection.opened_by != span.sequence;
         let (_, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
-        segment::number(&mut port, now)
+        is_other && segment::is_sound(&mut port, now)
     }
 
     /// A segment for no connection; where one has been made for it.
     #[inline(never)]
-    fn newcomer(&mut self, now: Instant, link: Link, key: Key, kind: Kind) -> Option<u32> {
+    fn newcomer(
+        &mut self,
+        now: Instant,
+        link: Link,
+        (key, kind, span): (Key, Kind, Span),
+    ) -> Option<u32> {
         if link == Link::Card {
             if !self.iface.has_ip_addr(key.local) {
                 // Another host's, or a broadcast, which nobody may answer.
@@ -265,6 +261,9 @@ impl State {
         }
         match self.admit(now, link, key) {
             Admission::Made(index) => {
+                if let Some(connection) = self.table.get_mut(index) {
+                    connection.opened_by = span.sequence;
+                }
                 if claim == Claim::Reopens {
                     self.closing.remove(key);
                 }
@@ -325,7 +324,6 @@ impl State {
         key: Key,
         listener: ListenerId,
     ) -> Option<u32> {
-        let opened_by = self.opening_number(now, link);
         let listening = self.listeners.get_mut(listener)?;
         let (buffers, options) = (listening.options.buffers, listening.options.stream);
         let mut connection = Connection::new(
@@ -338,7 +336,6 @@ impl State {
         )
         .ok()?;
         connection.link = link;
-        connection.opened_by = opened_by;
         let endpoint = IpListenEndpoint {
             addr: Some(key.local.into()),
             port: key.local_port,

@@ -142,12 +142,13 @@ impl State {
         if shortage(self).is_none() || (self.reclaim() && shortage(self).is_none()) {
             return Ok(());
         }
-        // Where nothing else is to be had, it takes the place of another.
-        let evicted = self.evict_half_open();
         match shortage(self) {
-            Some(Shortage::Memory) if evicted => Ok(()),
-            Some(shortage) => Err(shortage),
             None => Ok(()),
+            // Half-open connections have none.
+            Some(Shortage::Buffers) => Err(Shortage::Buffers),
+            // Where nothing else is to be had, it takes the place of another.
+            Some(_) if self.evict_half_open() => Ok(()),
+            Some(shortage) => Err(shortage),
         }
     }
 

@@ -229,18 +229,19 @@ impl State {
         let Some(connection) = self.connection(id) else {
             return Poll::Ready(Err(Error::NotConnected));
         };
-        let was_idle = connection.tcp().send_queue() == 0;
         match connection.socket.send(data) {
-            Ok((0, _)) if !data.is_empty() => Poll::Pending,
-            Ok((count, was_missing)) => {
-                if was_idle && count > 0 {
+            Ok(taken) if taken.bytes == 0 && !data.is_empty() => Poll::Pending,
+            Ok(taken) => {
+                if taken.was_idle && taken.bytes > 0 {
                     connection.restart_silence(now);
                 }
-                if was_missing && let Some(index) = self.table.index(id) {
+                if taken.was_missing
+                    && let Some(index) = self.table.index(id)
+                {
                     self.note_warm(now, index);
                 }
                 self.egress_of(now, id, wakes);
-                Poll::Ready(Ok(count))
+                Poll::Ready(Ok(taken.bytes))
             }
             Err(SendError::NoMemory) => self.write_later(now, id, data, wakes),
             Err(SendError::Closed) => {
@@ -263,24 +264,21 @@ impl State {
             return Poll::Ready(Err(Error::NotConnected));
         };
         let found = self.find_room(index);
-        let sent = self
-            .table
-            .get_mut(index)
-            .filter(|_| found)
-            .map(|connection| {
-                let was_idle = connection.tcp().send_queue() == 0;
-                if was_idle {
-                    connection.restart_silence(now);
-                }
-                connection.socket.send(data)
-            });
-        let Some(Ok((count, _))) = sent else {
+        let connection = self.table.get_mut(index).filter(|_| found);
+        let taken = connection.and_then(|connection| {
+            let taken = connection.socket.send(data).ok()?;
+            if taken.was_idle {
+                connection.restart_silence(now);
+            }
+            Some(taken)
+        });
+        let Some(taken) = taken else {
             self.wait_for_room(now, index);
             return Poll::Pending;
         };
         self.note_warm(now, index);
         self.egress_of(now, id, wakes);
-        Poll::Ready(Ok(count))
+        Poll::Ready(Ok(taken.bytes))
     }
 
     /// Closes the sending side.

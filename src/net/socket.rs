@@ -47,6 +47,16 @@ pub(super) struct Socket {
     write_at: usize,
 }
 
+/// What was taken to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) bytes: usize,
+    /// Nothing else was there to be sent or acknowledged.
+    pub(super) was_idle: bool,
+    /// Memory for it was missing.
+    pub(super) was_missing: bool,
+}
+
 /// Why nothing could be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendError {
@@ -92,21 +102,25 @@ impl Socket {
         })
     }
 
+    #[inline]
     pub(super) fn set(&self) -> &SocketSet<'static> {
         &self.set
     }
 
     /// The set, to be shown frames for which there is [`room`](Self::make_room),
     /// and to send from.
+    #[inline]
     pub(super) fn set_mut(&mut self) -> &mut SocketSet<'static> {
         &mut self.set
     }
 
+    #[inline]
     pub(super) fn tcp(&self) -> &tcp::Socket<'static> {
         self.set.get(self.handle)
     }
 
     /// The socket, for all but its data.
+    #[inline]
     pub(super) fn tcp_mut(&mut self) -> &mut tcp::Socket<'static> {
         self.set.get_mut(self.handle)
     }
@@ -172,9 +186,9 @@ impl Socket {
         Ok(count)
     }
 
-    /// Takes data to be sent; returns how many bytes, none if the ring is full,
-    /// and whether memory for them was missing.
-    pub(super) fn send(&mut self, data: &[u8]) -> Result<(usize, bool), SendError> {
+    /// Takes data to be sent, as much as the ring has room for.
+    #[inline]
+    pub(super) fn send(&mut self, data: &[u8]) -> Result<Taken, SendError> {
         let socket = self.tcp();
         if !socket.may_send() {
             return Err(SendError::Closed);
@@ -198,7 +212,11 @@ impl Socket {
         let sent = self.tcp_mut().send_slice(&data[..len]);
         let sent = sent.map_err(|tcp::SendError::InvalidState| SendError::Closed)?;
         self.write_at = self.send.wrap(at + sent);
-        Ok((sent, missing))
+        Ok(Taken {
+            bytes: sent,
+            was_idle: queued == 0,
+            was_missing: missing,
+        })
     }
 
     /// Whether a page has memory.

@@ -205,9 +205,6 @@ impl State {
         if !self.closing.is_empty() {
             at = sooner(at, self.closing.deadline());
         }
-        if self.sweep.is_wanted() {
-            at = sooner(at, Some(self.sweep.at()));
-        }
         at
     }
 

@@ -284,34 +284,11 @@ impl TcpStream {
         side: Side,
         mut attempt: impl FnMut(&mut State, Instant, &mut Wakes) -> Poll<T>,
     ) -> Poll<T> {
-        let shared = self.stack.shared;
-        let mut registered = false;
-        let result = shared.visit(|state, wakes| {
-            let result = attempt(state, now(), wakes);
-            if result.is_pending() {
-                registered = self
-                    .waker(state, side)
-                    .and_then(|place| place.as_ref())
-                    .is_some_and(|known| known.will_wake(context.waker()));
-            }
-            result
-        });
-        if result.is_ready() || registered {
-            return result;
-        }
-        // Cloned and dropped with nothing locked: both may run foreign code.
-        let mut waker = Some(context.waker().clone());
-        let result = shared.visit(|state, wakes| {
-            let result = attempt(state, now(), wakes);
-            if result.is_pending()
-                && let Some(place) = self.waker(state, side)
-            {
-                core::mem::swap(place, &mut waker);
-            }
-            result
-        });
-        drop(waker);
-        result
+        self.stack.shared.poll(
+            context,
+            |state| self.waker(state, side),
+            |state, wakes| attempt(state, now(), wakes),
+        )
     }
 
     fn waker<'a>(&self, state: &'a mut State, side: Side) -> Option<&'a mut Option<Waker>> {

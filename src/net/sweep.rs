@@ -39,16 +39,10 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Whether there is anything to be trimmed.
-    #[inline]
-    pub(super) fn is_wanted(&self) -> bool {
-        self.at != NEVER
-    }
-
-    /// When that is to be done.
-    #[inline]
-    pub(super) fn at(&self) -> Instant {
-        self.at
+    /// When connections want to be trimmed. The network task need not be woken
+    /// for that: it runs anyway once what has just been written is acknowledged.
+    pub(super) fn at(&self) -> Option<Instant> {
+        (self.at != NEVER).then_some(self.at)
     }
 }
 

@@ -82,7 +82,12 @@ impl NetworkTask {
                 return None;
             }
             let wanted = watchdog.look(state);
-            let wanted = state.next_deadline().into_iter().chain(wanted).min();
+            let wanted = state
+                .next_deadline()
+                .into_iter()
+                .chain(state.sweep.at())
+                .chain(wanted)
+                .min();
             // A sleep that ends too soon costs less than moving it each time.
             let deadline = wanted.map_or(arch::Instant::MAX, to_arch);
             let deadline = if arch::now() < asleep_until {

@@ -75,6 +75,48 @@ fn at_the_limit_of_connections_newcomers_are_refused_and_the_others_go_on() {
     });
 }
 
+/// Memory goes to data that nobody reads; newcomers are refused before those
+/// that are there run out of it.
+#[test]
+fn at_the_limit_of_buffers_newcomers_are_refused_and_the_others_go_on() {
+    let (stack, peer) = start_limited(Limits {
+        buffer_bytes: 128 << 10,
+        ..limits()
+    });
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    block_on(async {
+        let mut pairs = Vec::new();
+        for _ in 0..7 {
+            let pair = connected(&listener, &peer).await;
+            pair.1.write_all(&[7; 16 << 10]).await;
+            pairs.push(pair);
+        }
+        sleep(SEC).await;
+        assert_eq!(stack.stats().buffer_bytes, 7 << 14);
+        let late = peer.begin(80);
+        sleep(100 * MS).await;
+        assert_eq!(stack.stats().refused_buffers, 1);
+        let outgoing = TcpStream::connect(stack, (PEER_IP, 99).into()).await;
+        assert_eq!(outgoing.err(), Some(Error::LimitReached));
+        for (near, far) in &mut pairs {
+            near.write_all(b"pong").await.unwrap();
+            assert_eq!(far.read_exactly(4).await, b"pong");
+            let mut left = 16 << 10;
+            while left > 0 {
+                left -= near.read(&mut [0; 4096]).await.unwrap();
+            }
+        }
+        assert!(late.established().await);
+        for pair in &mut pairs {
+            works(pair).await;
+        }
+        let stats = stack.stats();
+        assert!(stats.buffer_bytes_most >= 7 << 14, "{stats:?}");
+        sleep(10 * SEC).await;
+        assert_eq!(stack.stats().buffer_bytes, 0);
+    });
+}
+
 #[test]
 fn an_orphan_gives_way_to_a_newcomer() {
     let (stack, peer) = start_limited(Limits {

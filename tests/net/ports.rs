@@ -60,9 +60,10 @@ fn no_port_comes_again_soon() {
     block_on(async {
         let mut ports = BTreeSet::new();
         for _ in 0..2_000 {
-            let (near, far) = connect(stack, &peer).await;
+            let (mut near, far) = connect(stack, &peer).await;
             assert!(ports.insert(port(&near)), "a port came again");
             far.close();
+            assert_eq!(near.read(&mut [0]).await, Ok(0));
             drop(near);
             far.closed().await;
             peer.forget_closed();

@@ -18,8 +18,8 @@ use smoltcp::wire::{
 };
 
 use crate::frames6::{
-    PEER_IP6, PEER_LINK_LOCAL, STACK_IP6, STACK_LINK_LOCAL, Sent6, advert, icmpv6, ipv6, look6,
-    solicit,
+    Advertised, PEER_IP6, PEER_LINK_LOCAL, PREFIX, STACK_IP6, STACK_LINK_LOCAL, Sent6, advert,
+    icmpv6, ipv6, look6, router_advert, solicit,
 };
 use crate::peer::{PEER_IP, Peer, STACK_IP, start_with};
 
@@ -217,6 +217,43 @@ fn groups_are_joined_heard_and_left() {
     host::advance(2 * MS);
     let reports: Vec<_> = sent(&peer).iter().map(|frame| look6(frame)).collect();
     assert_eq!(reports, [Sent6::Report]);
+}
+
+/// Routers hear of the groups again when there is an address that they know
+/// nothing of: smoltcp leaves them and joins them anew.
+#[test]
+fn groups_are_told_of_again_with_another_address() {
+    let (stack, peer) = start_with(Config {
+        ipv4: Ipv4Source::Off,
+        ..Config::default()
+    });
+    host::on_halt(|_| false);
+    let socket = UdpSocket::bind(stack, any_address(7)).unwrap();
+    socket.join_multicast(GROUP.into()).unwrap();
+    block_on(yield_now());
+    host::advance(100 * MS);
+    sent(&peer);
+    peer.wire.send(router_advert(&Advertised {
+        router_seconds: 1800,
+        prefix: PREFIX,
+        prefix_seconds: 1800,
+        dns_server: None,
+    }));
+    host::advance(100 * MS);
+    assert!(stack.addresses().contains(&STACK_IP6.into()));
+    let told = sent(&peer)
+        .iter()
+        .filter(|frame| look6(frame) == Sent6::Report && names(frame, GROUP))
+        .count();
+    assert_eq!(told, 2);
+    peer.wire.send(udp(PEER_IP6, GROUP, (9, 7), b"group"));
+    host::advance(2 * MS);
+    assert_eq!(now(socket.recv(&mut [0; 9])), Some(Ok(5)));
+}
+
+/// Whether a frame has the address of `group` in it.
+fn names(frame: &[u8], group: Ipv6Address) -> bool {
+    frame.windows(16).any(|bytes| bytes == group.octets())
 }
 
 #[test]

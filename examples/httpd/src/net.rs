@@ -12,10 +12,6 @@ impl ByteStream for TcpStream {
         TcpStream::read(self, buffer).await
     }
 
-    async fn readable(&mut self) {
-        TcpStream::readable(self).await;
-    }
-
     async fn write_all(&mut self, bytes: &[u8]) -> Result<(), Error> {
         TcpStream::write_all(self, bytes).await
     }

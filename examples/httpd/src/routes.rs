@@ -12,8 +12,10 @@
 //! [`intake`] reads requests by the rules of the other forms, and picoserve sees
 //! only what passed, rewritten plainly.
 //!
-//! While a connection waits for a request it holds no more than in the other
-//! forms. What picoserve needs is allocated for one request and its answer.
+//! While a connection waits for a request it holds little more than in the other
+//! forms: its task takes 1.3 KiB, its input 1 KiB. What picoserve needs, 16 KiB
+//! and twice the request, is allocated for one request and its answer; so events
+//! and WebSockets keep it.
 
 mod budget;
 mod echo;
@@ -33,7 +35,7 @@ use picoserve::io;
 use picoserve::routing::{PathRouter, Router};
 
 use self::budget::Budget;
-use self::exchange::{After, Exchange};
+use self::exchange::{After, answer};
 use self::intake::{Intake, Need};
 use crate::answer::{Answer, CONTINUE, Pages, Status};
 use crate::serve::{ByteStream, serve};
@@ -135,9 +137,11 @@ pub async fn serve_routes<S: SplitStream, P: PathRouter>(
                     Answer::last(Status::ServiceUnavailable)
                 } else {
                     buffer.resize(request.len(), 0);
-                    let exchange = Exchange::new(&mut stream, &request, intake.rest());
+                    let rest = intake.rest();
+                    let router = &routes.router;
+                    let answer = answer(&mut stream, &request, rest, router, &mut buffer, patience);
                     // In a box, so that an idle connection is without it.
-                    match Box::pin(exchange.run(&routes.router, &mut buffer, patience)).await? {
+                    match Box::pin(answer).await? {
                         After::Request => {
                             deadline = now() + patience;
                             continue;

@@ -2,14 +2,11 @@
 
 use core::error::Error;
 
-use firstpoll::arch::{Instant, now};
+use firstpoll::arch::now;
 use firstpoll::time::{Duration, Elapsed, timeout, timeout_at};
 
 use crate::answer::Pages;
 use crate::session::{Session, Step};
-
-/// How long a connection that waits for its next request keeps its buffers.
-const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// Where a connection's bytes come from and go to.
 pub trait ByteStream {
@@ -20,13 +17,6 @@ pub trait ByteStream {
     ///
     /// If the future is dropped, nothing is lost.
     fn read(&mut self, buffer: &mut [u8]) -> impl Future<Output = Result<usize, Self::Error>>;
-
-    /// Waits until there is something to read, the end or an error included.
-    ///
-    /// For streams that cannot tell, there always is.
-    fn readable(&mut self) -> impl Future<Output = ()> {
-        async {}
-    }
 
     /// Writes all of `bytes`.
     fn write_all(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Self::Error>>;
@@ -53,29 +43,6 @@ impl BlockOn for ReadyFirst {
     }
 }
 
-/// When a connection that waits for a request is to do something about it.
-struct Clock {
-    /// What comes next: to rest, or the end of patience.
-    next: Instant,
-    deadline: Instant,
-}
-
-impl Clock {
-    fn new(patience: Duration) -> Self {
-        let now = now();
-        let deadline = now + patience;
-        Self {
-            next: deadline.min(now + REST_AFTER),
-            deadline,
-        }
-    }
-
-    /// Whether what has come is the time to rest; after it comes the deadline.
-    fn is_to_rest(&mut self) -> bool {
-        core::mem::replace(&mut self.next, self.deadline) < self.deadline
-    }
-}
-
 /// Serves one connection: a future, for a task of its own.
 ///
 /// `patience` is how long a request may take to arrive, counted from the last
@@ -90,18 +57,11 @@ pub async fn serve<S: ByteStream>(
     pages: &impl Pages,
     patience: Duration,
 ) -> Result<(), S::Error> {
-    let mut clock = Clock::new(patience);
+    let mut deadline = now() + patience;
     loop {
         match session.step(pages) {
-            Step::Read(buffer) => match timeout_at(clock.next, stream.read(buffer)).await {
+            Step::Read(buffer) => match timeout_at(deadline, stream.read(buffer)).await {
                 Ok(count) => session.received(count?),
-                Err(Elapsed) if clock.is_to_rest() => {
-                    if session.rest()
-                        && let Err(Elapsed) = timeout_at(clock.next, stream.readable()).await
-                    {
-                        session.timed_out();
-                    }
-                }
                 Err(Elapsed) => session.timed_out(),
             },
             Step::Write(bytes) => {
@@ -110,7 +70,7 @@ pub async fn serve<S: ByteStream>(
                 };
                 result?;
                 session.written();
-                clock = Clock::new(patience);
+                deadline = now() + patience;
             }
             Step::ShutDown => {
                 stream.shutdown().await?;
@@ -137,20 +97,12 @@ pub fn serve_blocking<S: ByteStream>(
     pages: &impl Pages,
     patience: Duration,
 ) -> Result<(), S::Error> {
-    let mut clock = Clock::new(patience);
+    let mut deadline = now() + patience;
     loop {
         match session.step(pages) {
             Step::Read(buffer) => {
-                match executor.block_on(timeout_at(clock.next, stream.read(buffer))) {
+                match executor.block_on(timeout_at(deadline, stream.read(buffer))) {
                     Ok(count) => session.received(count?),
-                    Err(Elapsed) if clock.is_to_rest() => {
-                        if session.rest()
-                            && let Err(Elapsed) =
-                                executor.block_on(timeout_at(clock.next, stream.readable()))
-                        {
-                            session.timed_out();
-                        }
-                    }
                     Err(Elapsed) => session.timed_out(),
                 }
             }
@@ -161,7 +113,7 @@ pub fn serve_blocking<S: ByteStream>(
                 };
                 result?;
                 session.written();
-                clock = Clock::new(patience);
+                deadline = now() + patience;
             }
             Step::ShutDown => {
                 executor.block_on(stream.shutdown())?;

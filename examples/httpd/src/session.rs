@@ -158,18 +158,6 @@ impl Session {
         }
     }
 
-    /// Gives up the memory of input and output if there is nothing in it and the
-    /// next request has not begun; whether it has not. The next
-    /// [`step`](Self::step) takes memory again, so wait for input before it.
-    pub fn rest(&mut self) -> bool {
-        let between_requests =
-            self.state == State::Head && self.input.bytes().is_empty() && self.output.is_empty();
-        if between_requests {
-            (self.input, self.output) = Default::default();
-        }
-        between_requests
-    }
-
     /// Nothing came in time: an idle connection is closed, the sender of a
     /// request that has begun is told.
     pub fn timed_out(&mut self) {

@@ -69,7 +69,7 @@ async fn run(stack: Stack) -> Result<(), Error> {
 
     for _ in 0..50 {
         let stats = stack.stats();
-        if stats.sockets == stats.time_wait {
+        if stats.sockets == 0 {
             println!("nothing is left");
             return Ok(());
         }

@@ -14,6 +14,11 @@ use crate::client;
 use crate::http::{Bench, CONNECTIONS};
 use crate::plain::Plain;
 
+/// So many have requests in the same second: more at once would need memory
+/// for all their data at once.
+const PER_SECOND: usize = 1_000;
+const SECOND: Duration = Duration::from_secs(1);
+
 /// How long all are left alone.
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -33,11 +38,13 @@ pub fn count(idle: usize) {
         let mut other = bench.open(client::beyond(number));
         bench.request(&mut other);
         others.push(other);
+        pause(number);
     }
     block_on(sleep(MINUTE));
     bench.introduce();
-    for other in &mut others {
+    for (number, other) in others.iter_mut().enumerate() {
         bench.request(other);
+        pause(number);
     }
     block_on(sleep(QUIET));
     assert_eq!(stack.stats().sockets, idle, "not all connections are alive");
@@ -72,6 +79,13 @@ pub fn count_in_one_set(idle: usize) {
 
     bench.connect(|stream| stream);
     println!("http_request_1_beside_{idle} {}", bench.per_request(1));
+}
+
+/// Lets a second pass after the last of a second.
+fn pause(number: usize) {
+    if number % PER_SECOND == PER_SECOND - 1 {
+        block_on(sleep(SECOND));
+    }
 }
 
 /// What the stack and the program have allocated.

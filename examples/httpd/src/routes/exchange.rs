@@ -28,66 +28,55 @@ pub(super) enum After {
     Nothing,
 }
 
-/// A connection as picoserve has it: one request is read from it, and the
-/// answer leaves in as few segments as it can.
-pub(super) struct Exchange<'a, S> {
-    stream: &'a mut S,
-    request: Unread<'a>,
-    segment: Segment,
-    head: AnswerHead,
-}
-
 /// The parts of the input that picoserve has not read: head and body of the
 /// request, and what came after it.
 type Unread<'a> = [&'a [u8]; 3];
 
-impl<'a, S: SplitStream> Exchange<'a, S> {
-    pub(super) fn new(stream: &'a mut S, request: &'a Message<'_>, rest: &'a [u8]) -> Self {
-        let [head, body] = request.parts();
-        Self {
-            stream,
-            request: [head, body, rest],
-            segment: Segment::new(),
-            head: AnswerHead::default(),
-        }
-    }
-
-    /// Has the request answered by `router`. `buffer` is as long as the
-    /// request.
-    ///
-    /// # Errors
-    ///
-    /// If the stream broke.
-    pub(super) async fn run<P: PathRouter>(
-        self,
-        router: &Router<P>,
-        buffer: &mut [u8],
-        patience: core::time::Duration,
-    ) -> Result<After, S::Error> {
-        let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let config = Config {
-            timeouts: Timeouts {
-                start_read_request: NEVER,
-                persistent_start_read_request: NEVER,
-                read_request: NEVER,
-                write: Duration::from_millis(patience),
-            },
-            connection: KeepAlive::KeepAlive,
-        };
-        let keeps_open = Cell::new(false);
-        let socket = Socket {
-            exchange: self,
-            keeps_open: &keeps_open,
-        };
-        let served = Server::custom(router, Clock, &config, buffer).serve(socket);
-        match served.await {
-            Ok(_) if keeps_open.get() => Ok(After::Request),
-            Ok(_) => Ok(After::End),
-            Err(Error::Read(error) | Error::Write(error)) => Err(error),
-            // What the intake lets through is no bad request.
-            Err(Error::BadRequest) => Ok(After::End),
-            Err(Error::ReadTimeout(_) | Error::WriteTimeout(_)) => Ok(After::Nothing),
-        }
+/// Has a request answered by `router`.
+///
+/// `rest` is what came after the request on `stream`, and `buffer` is as long
+/// as the request.
+///
+/// # Errors
+///
+/// If the stream broke.
+pub(super) async fn answer<S: SplitStream, P: PathRouter>(
+    stream: &mut S,
+    request: &Message<'_>,
+    rest: &[u8],
+    router: &Router<P>,
+    buffer: &mut [u8],
+    patience: core::time::Duration,
+) -> Result<After, S::Error> {
+    let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    let config = Config {
+        timeouts: Timeouts {
+            start_read_request: NEVER,
+            persistent_start_read_request: NEVER,
+            read_request: NEVER,
+            write: Duration::from_millis(patience),
+        },
+        connection: KeepAlive::KeepAlive,
+    };
+    let [head, body] = request.parts();
+    let keeps_open = Cell::new(false);
+    // Not in the socket, which is moved a few times.
+    let mut segment = Segment::new();
+    let socket = Socket {
+        stream,
+        request: [head, body, rest],
+        segment: &mut segment,
+        head: AnswerHead::default(),
+        keeps_open: &keeps_open,
+    };
+    let served = Server::custom(router, Clock, &config, buffer).serve(socket);
+    match served.await {
+        Ok(_) if keeps_open.get() => Ok(After::Request),
+        Ok(_) => Ok(After::End),
+        Err(Error::Read(error) | Error::Write(error)) => Err(error),
+        // What the intake lets through is no bad request.
+        Err(Error::BadRequest) => Ok(After::End),
+        Err(Error::ReadTimeout(_) | Error::WriteTimeout(_)) => Ok(After::Nothing),
     }
 }
 
@@ -105,8 +94,13 @@ impl Timer<Kernel> for Clock {
     }
 }
 
+/// A connection as picoserve has it: one request is read from it, and the
+/// answer leaves in as few segments as it can.
 struct Socket<'a, S> {
-    exchange: Exchange<'a, S>,
+    stream: &'a mut S,
+    request: Unread<'a>,
+    segment: &'a mut Segment,
+    head: AnswerHead,
     /// Whether the answer has said that the connection stays open.
     keeps_open: &'a Cell<bool>,
 }
@@ -123,22 +117,16 @@ impl<'s, S: SplitStream> io::Socket<Kernel> for Socket<'s, S> {
         Self: 'a;
 
     fn split(&mut self) -> (Self::ReadHalf<'_>, Self::WriteHalf<'_>) {
-        let Exchange {
-            stream,
-            request,
-            segment,
-            head,
-        } = &mut self.exchange;
-        let (reading, writing) = stream.split();
+        let (reading, writing) = self.stream.split();
         let reader = Reader {
             stream: reading,
-            request,
+            request: &mut self.request,
             keeps_open: self.keeps_open,
         };
         let writer = Writer {
             stream: writing,
-            segment,
-            head,
+            segment: self.segment,
+            head: &mut self.head,
             keeps_open: self.keeps_open,
         };
         (reader, writer)
@@ -159,14 +147,12 @@ impl<'s, S: SplitStream> io::Socket<Kernel> for Socket<'s, S> {
         timeouts: &Timeouts,
         timer: &T,
     ) -> Result<(), Error<S::Error>> {
-        let Exchange {
-            stream, segment, ..
-        } = self.exchange;
-        if segment.is_empty() {
+        if self.segment.is_empty() {
             return Ok(());
         }
+        let written = self.stream.write_all(self.segment.bytes());
         timer
-            .run_with_timeout(timeouts.write, stream.write_all(segment.bytes()))
+            .run_with_timeout(timeouts.write, written)
             .await
             .map_err(Error::WriteTimeout)?
             .map_err(Error::Write)
