@@ -221,7 +221,7 @@ impl<T: Termination, E: fmt::Display> Termination for Result<T, E> {
 ///
 /// # Examples
 ///
-/// ```ignore (needs a kernel target)
+/// ```text
 /// #![no_std]
 /// #![no_main]
 ///
