@@ -120,16 +120,14 @@ pub fn segment(
     segment_to(STACK_IP, from, ports, control, seq, ack)
 }
 
-/// A TCP segment without data, to an address that need not be the stack's.
-pub fn segment_to(
-    to: Ipv4Address,
-    from: Ipv4Address,
+/// A TCP segment without data, whatever it is carried by.
+pub fn without_data(
     ports: (u16, u16),
     control: TcpControl,
     seq: i32,
     ack: Option<TcpSeqNumber>,
-) -> Vec<u8> {
-    let repr = TcpRepr {
+) -> TcpRepr<'static> {
+    TcpRepr {
         src_port: ports.0,
         dst_port: ports.1,
         control,
@@ -142,8 +140,19 @@ pub fn segment_to(
         sack_ranges: [None; 3],
         timestamp: None,
         payload: &[],
-    };
-    tcp(to, from, &repr)
+    }
+}
+
+/// A TCP segment without data, to an address that need not be the stack's.
+pub fn segment_to(
+    to: Ipv4Address,
+    from: Ipv4Address,
+    ports: (u16, u16),
+    control: TcpControl,
+    seq: i32,
+    ack: Option<TcpSeqNumber>,
+) -> Vec<u8> {
+    tcp(to, from, &without_data(ports, control, seq, ack))
 }
 
 /// Any TCP segment, from any address to any.

@@ -4,10 +4,10 @@ use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv6Message, Icmpv6Packet, Icmpv6Repr,
     IpAddress, IpProtocol, Ipv6Address, Ipv6Packet, Ipv6Repr, NdiscNeighborFlags, NdiscRepr,
-    TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
+    TcpControl, TcpPacket, TcpSeqNumber,
 };
 
-use crate::frames::ethernet;
+use crate::frames::{ethernet, without_data};
 use crate::peer::PEER_MAC;
 use crate::wire::STACK_MAC;
 
@@ -133,20 +133,7 @@ pub fn segment6(
     seq: i32,
     ack: Option<TcpSeqNumber>,
 ) -> Vec<u8> {
-    let repr = TcpRepr {
-        src_port: ports.0,
-        dst_port: ports.1,
-        control,
-        seq_number: TcpSeqNumber(seq),
-        ack_number: ack,
-        window_len: 1000,
-        window_scale: None,
-        max_seg_size: None,
-        sack_permitted: false,
-        sack_ranges: [None; 3],
-        timestamp: None,
-        payload: &[],
-    };
+    let repr = without_data(ports, control, seq, ack);
     let mut bytes = vec![0; repr.buffer_len()];
     repr.emit(
         &mut TcpPacket::new_unchecked(&mut bytes[..]),

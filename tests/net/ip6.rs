@@ -2,7 +2,7 @@
 
 use firstpoll::arch::host;
 use firstpoll::net::{
-    Config, Error, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, Stack, TcpListener, TcpStream,
+    Config, Error, Ipv4Source, Ipv6Config, Ipv6Source, Stack, TcpListener, TcpStream,
 };
 use firstpoll::time::{Duration, sleep};
 use firstpoll::{block_on, spawn, yield_now};
@@ -14,33 +14,17 @@ use crate::frames6::{
     ALL_NODES, Advertised, PEER_IP6, PEER_LINK_LOCAL, PREFIX, STACK_IP6, STACK_LINK_LOCAL, Sent6,
     advert, icmpv6, icmpv6_bytes, ipv6, look6, ping6, router_advert, segment6, solicit,
 };
-use crate::peer::{PEER_IP, Peer, STACK_IP, start_with};
+use crate::peer::{PEER_IP, Peer, STACK_IP, both_families, start_with};
 
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
 const STRANGER: Ipv6Address = Ipv6Address::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x99);
 const STRANGER_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 9]);
 
-fn both() -> Config {
-    Config {
-        ipv4: Ipv4Source::Static(Ipv4Config {
-            address: STACK_IP,
-            prefix_len: 24,
-            gateway: Some(PEER_IP),
-        }),
-        ipv6: Ipv6Source::Static(Ipv6Config {
-            address: STACK_IP6,
-            prefix_len: 64,
-            gateway: Some(PEER_LINK_LOCAL),
-        }),
-        ..Config::default()
-    }
-}
-
 /// A stack with addresses of both families, given, that has told of its groups;
 /// and a host that has them too.
 fn start() -> (Stack, Peer) {
-    let (stack, peer) = start_with(both());
+    let (stack, peer) = start_with(both_families());
     block_on(yield_now());
     host::advance(100 * MS);
     let reports = sent(&peer);
@@ -50,7 +34,7 @@ fn start() -> (Stack, Peer) {
 }
 
 /// The same, with a far host that has both families too.
-fn start_both() -> (Stack, Peer) {
+fn start_both_families() -> (Stack, Peer) {
     let (stack, peer) = start();
     peer.add_address(PEER_IP6.into(), 64);
     peer.add_address(PEER_LINK_LOCAL.into(), 64);
@@ -124,7 +108,7 @@ fn a_connection_waits_for_its_neighbours_address_no_longer_than_needed() {
 
 #[test]
 fn connections_work_both_ways_and_with_addresses_of_all_kinds() {
-    let (stack, peer) = start_both();
+    let (stack, peer) = start_both_families();
     let listener = TcpListener::bind(stack, 80).unwrap();
     block_on(async {
         for (number, to, from) in [
@@ -162,7 +146,7 @@ fn connections_work_both_ways_and_with_addresses_of_all_kinds() {
 /// Only the addresses tell these two apart, and those are of two families.
 #[test]
 fn the_same_ports_over_both_families_are_two_connections() {
-    let (stack, peer) = start_both();
+    let (stack, peer) = start_both_families();
     let listener = TcpListener::bind(stack, 80).unwrap();
     block_on(async {
         let old = peer.begin_to(STACK_IP.into(), 5000, 80, 4096);
@@ -187,7 +171,7 @@ fn what_has_no_way_is_refused_at_once() {
             prefix_len: 64,
             gateway: None,
         }),
-        ..both()
+        ..both_families()
     });
     for (remote, error) in [
         ("2001:db9::1", Error::NetworkUnreachable),
@@ -293,7 +277,7 @@ fn routers_are_told_of_the_groups_that_are_listened_to() {
 
 #[test]
 fn segments_never_exceed_what_the_link_carries() {
-    let (stack, peer) = start_both();
+    let (stack, peer) = start_both_families();
     block_on(async {
         for to in [IpAddr::from(PEER_IP6), PEER_IP.into()] {
             let server = peer.listen(81);
@@ -316,7 +300,7 @@ fn segments_never_exceed_what_the_link_carries() {
 /// smoltcp takes no notice of a smaller MTU on the path; at least it holds.
 #[test]
 fn a_message_that_packets_are_too_big_does_no_harm() {
-    let (stack, peer) = start_both();
+    let (stack, peer) = start_both_families();
     block_on(async {
         let server = peer.listen(81);
         let remote = SocketAddr::new(PEER_IP6.into(), 81);
@@ -446,7 +430,7 @@ fn an_address_of_ipv6_will_do_where_dhcp_is_silent() {
 fn off_means_off() {
     let (stack, peer) = start_with(Config {
         ipv6: Ipv6Source::Off,
-        ..both()
+        ..both_families()
     });
     block_on(yield_now());
     host::advance(10 * SEC);
@@ -471,7 +455,7 @@ fn off_means_off() {
 /// As over IPv4, and the record's answers are whole packets of IPv6.
 #[test]
 fn a_stream_that_was_dropped_leaves_a_record_that_answers() {
-    let (stack, peer) = start_both();
+    let (stack, peer) = start_both_families();
     let far = peer.listen(99);
     block_on(async {
         let address = SocketAddr::from((PEER_IP6, 99));

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use firstpoll::arch::{self, host};
-use firstpoll::net::{self, Config, Ipv4Config, Limits, Stack};
+use firstpoll::net::{self, Config, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, Limits, Stack};
 use firstpoll::runtime;
 use firstpoll_peer::frame::Parsed;
 use firstpoll_peer::{Direction, Impairment, Path};
@@ -19,6 +19,7 @@ use smoltcp::socket::tcp::{self, Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
+use crate::frames6::{PEER_LINK_LOCAL, STACK_IP6};
 use crate::wire::Wire;
 
 pub use udp::PeerSocket;
@@ -493,5 +494,22 @@ impl phy::TxToken for TxToken<'_> {
         let result = f(&mut frame);
         self.0.push_back(frame);
         result
+    }
+}
+
+/// Given addresses of both families, with routers.
+pub fn both_families() -> Config {
+    Config {
+        ipv4: Ipv4Source::Static(Ipv4Config {
+            address: STACK_IP,
+            prefix_len: 24,
+            gateway: Some(PEER_IP),
+        }),
+        ipv6: Ipv6Source::Static(Ipv6Config {
+            address: STACK_IP6,
+            prefix_len: 64,
+            gateway: Some(PEER_LINK_LOCAL),
+        }),
+        ..Config::default()
     }
 }

@@ -4,10 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use firstpoll::arch::host;
 use firstpoll::net::dns::Family;
-use firstpoll::net::{
-    Config, Error, Ipv4Config, Ipv4Source, Ipv6Config, Ipv6Source, PingOptions, Stack, UdpSocket,
-    ping,
-};
+use firstpoll::net::{Config, Error, Ipv4Source, PingOptions, Stack, UdpSocket, ping};
 use firstpoll::time::{Duration, timeout};
 use firstpoll::{block_on, spawn, yield_now};
 use smoltcp::phy::ChecksumCapabilities;
@@ -21,7 +18,7 @@ use crate::frames6::{
     Advertised, PEER_IP6, PEER_LINK_LOCAL, PREFIX, STACK_IP6, STACK_LINK_LOCAL, Sent6, advert,
     icmpv6, ipv6, look6, router_advert, solicit,
 };
-use crate::peer::{PEER_IP, Peer, STACK_IP, start_with};
+use crate::peer::{PEER_IP, Peer, STACK_IP, both_families, start_with};
 
 const MS: Duration = Duration::from_millis(1);
 const STRANGER: Ipv6Address = Ipv6Address::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x99);
@@ -32,25 +29,9 @@ fn any_address(port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-fn both() -> Config {
-    Config {
-        ipv4: Ipv4Source::Static(Ipv4Config {
-            address: STACK_IP,
-            prefix_len: 24,
-            gateway: Some(PEER_IP),
-        }),
-        ipv6: Ipv6Source::Static(Ipv6Config {
-            address: STACK_IP6,
-            prefix_len: 64,
-            gateway: Some(PEER_LINK_LOCAL),
-        }),
-        ..Config::default()
-    }
-}
-
 /// A stack with both families, and a far host that has them too.
 fn start() -> (Stack, Peer) {
-    let (stack, peer) = start_with(both());
+    let (stack, peer) = start_with(both_families());
     peer.add_address(PEER_IP6.into(), 64);
     peer.add_address(PEER_LINK_LOCAL.into(), 64);
     (stack, peer)
@@ -58,7 +39,7 @@ fn start() -> (Stack, Peer) {
 
 /// A stack that knows its neighbour, whose frames the test makes by hand.
 fn start_by_hand() -> (Stack, Peer) {
-    let (stack, peer) = start_with(both());
+    let (stack, peer) = start_with(both_families());
     host::on_halt(|_| false);
     block_on(yield_now());
     host::advance(100 * MS);
