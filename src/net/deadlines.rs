@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 use smoltcp::time::Instant;
 
+use super::index_list::IndexList;
+
 const NONE: u32 = u32::MAX;
 
 /// One deadline per slot at most, in a heap that knows each slot's place.
@@ -82,6 +84,17 @@ impl Deadlines {
         }
         self.set(slot, None);
         Some(slot)
+    }
+
+    /// Takes out the slots whose deadline has come, at most `limit`, the earliest
+    /// first, and appends them to `list`.
+    pub(super) fn move_due(&mut self, now: Instant, limit: usize, list: &mut IndexList) {
+        for _ in 0..limit {
+            let Some(slot) = self.pop_due(now) else {
+                break;
+            };
+            list.push(slot);
+        }
     }
 
     fn settle(&mut self, place: usize) {

@@ -275,22 +275,12 @@ impl Endpoints {
     /// Marks those dirty that waited for room in the card's send queue, at most
     /// `limit`.
     pub(super) fn mark_stalled_dirty(&mut self, limit: usize) {
-        for _ in 0..limit {
-            let Some(index) = self.stalled.pop() else {
-                break;
-            };
-            self.dirty.push(index);
-        }
+        self.dirty.take_from(&mut self.stalled, limit);
     }
 
     /// Marks those dirty whose deadline has come, at most `limit`.
     pub(super) fn mark_due_dirty(&mut self, now: Instant, limit: usize) {
-        for _ in 0..limit {
-            let Some(index) = self.deadlines.pop_due(now) else {
-                break;
-            };
-            self.dirty.push(index);
-        }
+        self.deadlines.move_due(now, limit, &mut self.dirty);
     }
 }
 

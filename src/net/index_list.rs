@@ -178,6 +178,17 @@ impl IndexList {
     pub(super) fn pop(&mut self) -> Option<u32> {
         self.chain.pop(&mut self.links)
     }
+
+    /// Moves the indices here that were appended to `other` first, at most
+    /// `limit`.
+    pub(super) fn take_from(&mut self, other: &mut Self, limit: usize) {
+        for _ in 0..limit {
+            let Some(index) = other.pop() else {
+                break;
+            };
+            self.push(index);
+        }
+    }
 }
 
 #[cfg(test)]
