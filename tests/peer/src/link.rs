@@ -45,11 +45,6 @@ impl Link {
         !self.outgoing.is_empty()
     }
 
-    /// The size of what waits for the socket.
-    pub fn outgoing_bytes(&self) -> usize {
-        self.outgoing.len()
-    }
-
     /// Sends what the socket takes.
     ///
     /// # Errors

@@ -196,12 +196,6 @@ impl Peer {
         });
     }
 
-    /// The size of the frames that QEMU has not taken yet: the guest is slower
-    /// than we are.
-    pub fn unsent_bytes(&self) -> usize {
-        self.shared.unsent_bytes()
-    }
-
     /// Keeps copies of the frames that arrive from now on and that `filter`
     /// lets through.
     pub fn capture(&self, filter: impl Fn(&[u8]) -> bool + Send + 'static) -> Capture {

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,8 +23,6 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Notified when frames arrived, something was due, or the link ended.
     changed: Condvar,
-    /// The size of the frames that QEMU has not taken yet.
-    unsent_bytes: AtomicUsize,
     /// Makes the thread look at the engine.
     wake: UnixStream,
 }
@@ -46,7 +43,6 @@ impl Shared {
                 ended: None,
             }),
             changed: Condvar::new(),
-            unsent_bytes: AtomicUsize::new(0),
             wake,
         }
     }
@@ -86,11 +82,6 @@ impl Shared {
             let waited = self.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-
-    /// The size of the frames that QEMU has not taken yet.
-    pub(crate) fn unsent_bytes(&self) -> usize {
-        self.unsent_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -146,8 +137,6 @@ impl Shared {
                 self.changed.notify_all();
             }
             link.flush()?;
-            self.unsent_bytes
-                .store(link.outgoing_bytes(), Ordering::Relaxed);
             let flags = if link.has_outgoing() {
                 PollFlags::IN | PollFlags::OUT
             } else {
