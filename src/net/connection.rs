@@ -282,6 +282,13 @@ impl Connection {
         self.tcp_mut().close();
     }
 
+    /// Whether the peer has ended its stream, and only has to acknowledge that
+    /// ours has ended.
+    pub(super) fn awaits_last_acknowledgement(&self) -> bool {
+        use tcp::State::{Closing, LastAck};
+        matches!(self.tcp().state(), Closing | LastAck)
+    }
+
     /// Notes the segment that was sent last, while it is ending.
     #[cold]
     pub(super) fn note_sent(&mut self, mut sent: Marks) {

@@ -199,8 +199,18 @@ impl State {
         iface.poll_ingress_single(now, &mut port, set);
         connection.socket.note_segment(span);
         let mut sent = port.sent;
+        let ends = connection.is_ending
+            && heard.is_some_and(|heard| heard.is_end)
+            && connection.awaits_last_acknowledgement()
+            && segment::is_sound(&mut port, now);
         if let Some(marks) = sent.marks {
             connection.note_sent(marks);
+        }
+        if ends && let Some(heard) = heard {
+            let (iface, nic) = (&mut self.iface, &mut *self.nic);
+            sent.add(recovery::acknowledge_end(
+                iface, nic, now, connection, heard,
+            ));
         }
         if let Some(heard) = heard
             && connection.recovery.note_heard(now, heard) == Verdict::Missing

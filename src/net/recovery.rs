@@ -72,6 +72,8 @@ pub(super) struct Heard {
     /// What it will send next.
     next: TcpSeqNumber,
     is_empty: bool,
+    /// It is the end of the peer's stream.
+    pub(super) is_end: bool,
 }
 
 /// Whether the first unacknowledged segment is to be sent again.
@@ -99,6 +101,7 @@ impl Heard {
             },
             next: segment.seq_number() + segment.segment_len(),
             is_empty: segment.segment_len() == 0,
+            is_end: segment.fin(),
         })
     }
 }
@@ -257,6 +260,20 @@ pub(super) fn resend(
     }
 }
 
+/// Shows smoltcp the acknowledgement in an end of the stream that it has had
+/// before, which it drops unread. Stacks of BSD's descent acknowledge our end so
+/// when both sides have closed at the same time.
+#[cold]
+pub(super) fn acknowledge_end(
+    iface: &mut Interface,
+    nic: &mut dyn Nic,
+    now: Instant,
+    connection: &mut Connection,
+    heard: Heard,
+) -> Sent {
+    show(iface, nic, now, connection, heard, 1)
+}
+
 /// Shows smoltcp the peer's last acknowledgement some more times.
 fn repeat(
     iface: &mut Interface,
@@ -266,16 +283,28 @@ fn repeat(
     times: u8,
     window: u16,
 ) -> Sent {
-    let mut all = Sent::default();
     // Without data, smoltcp would forget its timer and send nothing.
-    if connection.tcp().send_queue() == 0 {
-        return all;
+    match connection.recovery.heard {
+        Some(heard) if connection.tcp().send_queue() > 0 => {
+            let heard = Heard { window, ..heard };
+            show(iface, nic, now, connection, heard, times)
+        }
+        _ => Sent::default(),
     }
-    let Some(heard) = connection.recovery.heard else {
-        return all;
-    };
+}
+
+/// Shows smoltcp so many times, in a segment without data, what the peer said.
+fn show(
+    iface: &mut Interface,
+    nic: &mut dyn Nic,
+    now: Instant,
+    connection: &mut Connection,
+    heard: Heard,
+    times: u8,
+) -> Sent {
+    let mut all = Sent::default();
     let mut buffer = [0; MAX_FRAME_BYTES];
-    let frame = acknowledgement(&mut buffer, connection.key, nic.mac(), heard, window);
+    let frame = acknowledgement(&mut buffer, connection.key, nic.mac(), heard);
     for _ in 0..times {
         let mut port = Port::replaying(nic, frame);
         iface.poll_ingress_single(now, &mut port, connection.socket.set_mut());
@@ -284,13 +313,12 @@ fn repeat(
     all
 }
 
-/// A frame with what the peer said, but for the window.
+/// A frame with what the peer said.
 fn acknowledgement(
     buffer: &mut [u8; MAX_FRAME_BYTES],
     key: Key,
     mac: [u8; 6],
     heard: Heard,
-    window: u16,
 ) -> &[u8] {
     let checksums = ChecksumCapabilities::default();
     let segment = TcpRepr {
@@ -299,7 +327,7 @@ fn acknowledgement(
         control: TcpControl::None,
         seq_number: heard.next,
         ack_number: Some(heard.ack),
-        window_len: window,
+        window_len: heard.window,
         window_scale: None,
         max_seg_size: None,
         sack_permitted: false,

@@ -5,10 +5,11 @@ use firstpoll::arch::host;
 use firstpoll::block_on;
 use firstpoll::net::{Stack, TcpListener, TcpStream};
 use firstpoll::time::Duration;
-use smoltcp::wire::TcpControl::{Fin, None as Plain, Psh, Rst};
+use smoltcp::wire::TcpControl::{self, Fin, None as Plain, Psh, Rst};
+use smoltcp::wire::TcpSeqNumber;
 
-use crate::frames::Sent;
-use crate::peer::{Peer, start};
+use crate::frames::{Sent, segment};
+use crate::peer::{PEER_IP, Peer, start};
 use crate::raw::Raw;
 
 const SEC: Duration = Duration::from_secs(1);
@@ -59,6 +60,15 @@ fn counts(stack: Stack) -> (usize, usize, usize) {
     assert_eq!(stats.socket_bytes > 0, stats.sockets > 0);
     assert!(stats.buffer_bytes == 0 || stats.sockets > 0);
     (stats.sockets, stats.closing, stats.time_wait)
+}
+
+/// Sends a segment whose checksum is wrong.
+fn send_damaged(setup: &Setup, seq: TcpSeqNumber, control: TcpControl) {
+    let theirs = Some(setup.raw.theirs);
+    let mut frame = segment(PEER_IP, (4000, 80), control, seq.0, theirs);
+    let last = frame.len() - 1;
+    frame[last] ^= 1;
+    setup.peer.wire.send(frame);
 }
 
 #[test]
@@ -166,6 +176,33 @@ fn both_ends_may_close_at_the_same_time() {
     assert_eq!(answers, [setup.raw.acknowledgement()]);
 }
 
+/// Stacks of BSD's descent acknowledge our end with theirs once more.
+#[test]
+fn an_end_that_comes_again_may_acknowledge_ours() {
+    let mut setup = dropped();
+    setup.raw.theirs = setup.raw.theirs - 1;
+    setup.raw.send(Fin, b"");
+    setup.raw.theirs += 1;
+    let last = setup.raw.seq - 1;
+    send_damaged(&setup, last, Fin);
+    assert_eq!(counts(setup.stack), (1, 0, 0));
+    setup.raw.send_at(last, Fin, b"");
+    assert_eq!(counts(setup.stack), (0, 1, 1));
+}
+
+#[test]
+fn so_it_may_where_the_peer_has_closed_first() {
+    let (stack, peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    let (mut raw, stream) = Raw::open(&peer, &listener, 4000, 7);
+    raw.send(Fin, b"");
+    drop(stream);
+    assert_eq!(raw.answers(), [raw.end()]);
+    raw.theirs += 1;
+    raw.send_at(raw.seq - 1, Fin, b"");
+    assert_eq!(counts(stack), (0, 0, 0));
+}
+
 /// A stream that is dropped late leaves a record as well, with what has been
 /// sent and received until then.
 #[test]
@@ -264,16 +301,7 @@ fn an_opening_segment_that_nobody_listens_for_leaves_the_record() {
 #[test]
 fn a_segment_with_a_wrong_checksum_has_no_effect() {
     let setup = in_fin_wait();
-    let mut frame = crate::frames::segment(
-        crate::peer::PEER_IP,
-        (4000, 80),
-        Rst,
-        setup.raw.seq.0,
-        Some(setup.raw.theirs),
-    );
-    let last = frame.len() - 1;
-    frame[last] ^= 1;
-    setup.peer.wire.send(frame);
+    send_damaged(&setup, setup.raw.seq, Rst);
     assert_eq!(setup.raw.answers(), []);
     assert_eq!(counts(setup.stack), (0, 1, 0));
 }
