@@ -185,6 +185,7 @@ fn an_end_that_comes_again_may_acknowledge_ours() {
     setup.raw.theirs += 1;
     let last = setup.raw.seq - 1;
     send_damaged(&setup, last, Fin);
+    assert_eq!(setup.raw.answers(), []);
     assert_eq!(counts(setup.stack), (1, 0, 0));
     setup.raw.send_at(last, Fin, b"");
     assert_eq!(counts(setup.stack), (0, 1, 1));
