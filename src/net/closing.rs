@@ -11,6 +11,11 @@
 //! are no timestamps, so that last goes by sequence numbers alone; that the new
 //! connection's own number is higher than the old one's (RFC 9293 §3.4.1) is
 //! left to chance, as smoltcp draws it.
+//!
+//! In two points a new connection gets more than those give it. As late count
+//! only the numbers of the last [`LATE`], not half of all: there are stacks that
+//! go that far in seconds. And a peer whose opening segment was challenged may
+//! reset the record, as it may reset a connection: it has forgotten the old one.
 
 use alloc::vec::Vec;
 
@@ -39,6 +44,12 @@ const EXPIRY_SLACK: Duration = Duration::from_secs(1);
 /// How many records that have expired one step gives back.
 const EXPIRY_STEP: usize = 64;
 
+/// How far behind what is awaited the number of a late opening segment may be.
+/// A stack of BSD's descent goes on by 64,000 for each connection: half of all
+/// numbers in six seconds at 6,000 a second, before TIME-WAIT is over. What lies
+/// further behind is met by the new connection only after a GiB.
+const LATE: u32 = 1 << 30;
+
 /// How many challenges may be sent per 100 ms (RFC 5961 §7).
 const CHALLENGE_LIMIT: u32 = 100;
 
@@ -60,6 +71,8 @@ struct Record {
     sent: TcpSeqNumber,
     /// The sequence number that is awaited from the peer.
     awaited: TcpSeqNumber,
+    /// An opening segment was challenged: the peer may know nothing of this.
+    is_doubted: bool,
     expires_at: Instant,
 }
 
@@ -82,6 +95,8 @@ pub(super) struct Closing {
 enum Effect {
     /// Nothing.
     Keeps,
+    /// The peer may have forgotten the connection: its reset counts.
+    Doubts,
     /// It is the end of the peer's stream: TIME-WAIT begins, or begins again.
     Waits(TcpSeqNumber),
     /// It ends the record.
@@ -114,6 +129,11 @@ pub(super) enum Claim {
 }
 
 impl Record {
+    /// Whether the number of an opening segment may be one of the past.
+    fn is_late(&self, begin: TcpSeqNumber) -> bool {
+        (self.awaited.0.wrapping_sub(begin.0) as u32) < LATE
+    }
+
     /// Whether a segment belongs to the old connection, and what follows.
     fn judge(&self, segment: &TcpRepr<'_>) -> (Effect, Response) {
         use Effect::*;
@@ -121,7 +141,9 @@ impl Record {
         let begin = segment.seq_number;
         match segment.control {
             // RFC 1337: a late reset must not end TIME-WAIT.
-            TcpControl::Rst if self.wait == Wait::Time => return (Keeps, Silence),
+            TcpControl::Rst if self.wait == Wait::Time && !self.is_doubted => {
+                return (Keeps, Silence);
+            }
             TcpControl::Rst if begin == self.awaited => return (Ends, Silence),
             TcpControl::Rst if begin < self.awaited => return (Keeps, Silence),
             TcpControl::Rst => return (Keeps, Challenge),
@@ -129,11 +151,11 @@ impl Record {
             TcpControl::Syn
                 if self.wait == Wait::Time
                     && segment.ack_number.is_none()
-                    && begin > self.awaited =>
+                    && !self.is_late(begin) =>
             {
                 return (Reopens, Silence);
             }
-            TcpControl::Syn => return (Keeps, Challenge),
+            TcpControl::Syn => return (Doubts, Challenge),
             TcpControl::None | TcpControl::Psh | TcpControl::Fin => {}
         }
         let Some(ack) = segment.ack_number else {
@@ -209,6 +231,7 @@ impl Closing {
             wait,
             sent: marks.end,
             awaited: marks.ack,
+            is_doubted: false,
             expires_at: Instant::ZERO,
         };
         let Some(position) = self.place(record) else {
@@ -372,6 +395,7 @@ impl State {
         let sent = port.sent;
         match effect {
             Effect::Keeps | Effect::Reopens => {}
+            Effect::Doubts => closing.records[position as usize].is_doubted = true,
             Effect::Waits(awaited) => {
                 closing.records[position as usize].awaited = awaited;
                 closing.begin_wait(now, position, Wait::Time);

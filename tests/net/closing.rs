@@ -280,6 +280,30 @@ fn an_older_opening_segment_is_acknowledged_and_no_more() {
     assert_eq!(counts(setup.stack), (0, 1, 1));
 }
 
+#[test]
+fn an_opening_segment_from_too_far_behind_to_be_late_takes_the_port() {
+    let mut setup = in_time_wait();
+    setup.raw.seq = setup.raw.seq - (1 << 30);
+    setup.raw.handshake();
+    assert_eq!(counts(setup.stack), (1, 0, 0));
+}
+
+/// It answers the challenge with a reset, and tries once more.
+#[test]
+fn a_peer_that_has_forgotten_the_connection_gets_the_port() {
+    let mut setup = in_time_wait();
+    let awaited = setup.raw.seq;
+    setup.raw.seq = awaited - 1000;
+    setup.raw.opening(setup.raw.seq);
+    assert_eq!(setup.raw.answers().len(), 1);
+    setup.raw.send_at(awaited + 1, Rst, b"");
+    assert_eq!(counts(setup.stack), (0, 1, 1));
+    assert_eq!(setup.raw.send_at(awaited, Rst, b""), []);
+    assert_eq!(counts(setup.stack), (0, 0, 0));
+    setup.raw.handshake();
+    assert_eq!(counts(setup.stack), (1, 0, 0));
+}
+
 /// A peer that has forgotten the connection resets it by that.
 #[test]
 fn an_opening_segment_is_acknowledged_while_the_peers_end_is_awaited() {

@@ -26,6 +26,7 @@ fn record(wait: Wait) -> Record {
         wait,
         sent: MARKS.end,
         awaited: MARKS.ack,
+        is_doubted: false,
         expires_at: NOW,
     }
 }
@@ -74,7 +75,7 @@ fn each_segment_has_its_effect_and_its_answer() {
         (0, Rst, b"", (Ends, Silence), (Keeps, Silence)),
         (-1, Rst, b"", (Keeps, Silence), (Keeps, Silence)),
         (1, Rst, b"", (Keeps, Challenge), (Keeps, Silence)),
-        (1, Syn, b"", (Keeps, Challenge), (Keeps, Challenge)),
+        (1, Syn, b"", (Doubts, Challenge), (Doubts, Challenge)),
     ];
     for (offset, control, payload, in_fin_wait, in_time_wait) in cases {
         let segment = segment(offset, control, payload);
@@ -96,9 +97,25 @@ fn only_a_newer_opening_segment_reopens_and_only_in_time_wait() {
     let reopens = |wait, offset| record(wait).judge(&opening(offset)).0 == Effect::Reopens;
     assert!(reopens(Wait::Time, 1));
     assert!(reopens(Wait::Time, 1 << 30));
+    assert!(reopens(Wait::Time, i32::MAX));
+    assert!(reopens(Wait::Time, i32::MIN));
+    assert!(reopens(Wait::Time, -(1 << 30)));
+    assert!(!reopens(Wait::Time, 1 - (1 << 30)));
     assert!(!reopens(Wait::Time, 0));
     assert!(!reopens(Wait::Time, -1));
     assert!(!reopens(Wait::Fin, 1));
+}
+
+#[test]
+fn a_peer_that_was_challenged_may_reset_time_wait() {
+    let doubted = Record {
+        is_doubted: true,
+        ..record(Wait::Time)
+    };
+    let effect = |offset| doubted.judge(&segment(offset, TcpControl::Rst, b"")).0;
+    assert_eq!(effect(0), Effect::Ends);
+    assert_eq!(effect(-1), Effect::Keeps);
+    assert_eq!(effect(1), Effect::Keeps);
 }
 
 #[test]
