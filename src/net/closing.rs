@@ -12,9 +12,9 @@
 //! connection's own number is higher than the old one's (RFC 9293 §3.4.1) is
 //! left to chance, as smoltcp draws it.
 //!
-//! In two points a new connection gets more than those give it. As late count
-//! only the numbers of the last [`LATE`], not half of all: there are stacks that
-//! go that far in seconds. And a peer whose opening segment was challenged may
+//! In two points a new connection gets more than those give it. As late counts
+//! only a number that the peer may have used lately, not one of half of all:
+//! there are stacks that go that far in seconds. And a peer whose opening segment was challenged may
 //! reset the record, as it may reset a connection: it has forgotten the old one.
 
 use alloc::vec::Vec;
@@ -44,11 +44,12 @@ const EXPIRY_SLACK: Duration = Duration::from_secs(1);
 /// How many records that have expired one step gives back.
 const EXPIRY_STEP: usize = 64;
 
-/// How far behind what is awaited the number of a late opening segment may be.
-/// A stack of BSD's descent goes on by 64,000 for each connection: half of all
-/// numbers in six seconds at 6,000 a second, before TIME-WAIT is over. What lies
-/// further behind is met by the new connection only after a GiB.
-const LATE: u32 = 1 << 30;
+/// How far behind the beginning of a stream the numbers may be that its peer used
+/// lately for others between the same ends: as far as Linux goes, which counts
+/// on every 64 ns, in 17 s. More would harm: stacks of BSD's descent go on by
+/// 64,000 for each connection, which at 6,000 a second is half of all numbers in
+/// six seconds and all of them in eleven, when TIME-WAIT is just over.
+const RECENT: u32 = 1 << 28;
 
 /// How many challenges may be sent per 100 ms (RFC 5961 §7).
 const CHALLENGE_LIMIT: u32 = 100;
@@ -69,6 +70,9 @@ struct Record {
     wait: Wait,
     /// The sequence number behind our FIN.
     sent: TcpSeqNumber,
+    /// The sequence number with which the peer's stream began, if it opened the
+    /// connection; else somewhere in it.
+    began: TcpSeqNumber,
     /// The sequence number that is awaited from the peer.
     awaited: TcpSeqNumber,
     /// An opening segment was challenged: the peer may know nothing of this.
@@ -131,7 +135,8 @@ pub(super) enum Claim {
 impl Record {
     /// Whether the number of an opening segment may be one of the past.
     fn is_late(&self, begin: TcpSeqNumber) -> bool {
-        (self.awaited.0.wrapping_sub(begin.0) as u32) < LATE
+        let behind = |number: TcpSeqNumber| self.awaited.0.wrapping_sub(number.0) as u32;
+        behind(begin) < behind(self.began).saturating_add(RECENT)
     }
 
     /// Whether a segment belongs to the old connection, and what follows.
@@ -221,15 +226,24 @@ impl Closing {
     /// Records what is left of a connection; returns whether an older record
     /// had to give way.
     ///
+    /// `began` is the number with which the peer opened the connection, if it did.
     /// Without memory there is no record, and late segments are answered with a
     /// reset.
-    pub(super) fn insert(&mut self, now: Instant, key: Key, wait: Wait, marks: Marks) -> bool {
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        key: Key,
+        wait: Wait,
+        began: Option<u32>,
+        marks: Marks,
+    ) -> bool {
         self.remove(key);
         let evicted = self.len() >= self.limit && self.evict();
         let record = Record {
             key,
             wait,
             sent: marks.end,
+            began: began.map_or(marks.ack, |began| TcpSeqNumber(began as i32)),
             awaited: marks.ack,
             is_doubted: false,
             expires_at: Instant::ZERO,
@@ -351,9 +365,9 @@ impl State {
         let Some(connection) = self.table.get(index) else {
             return;
         };
-        let key = connection.key;
+        let (key, began) = (connection.key, connection.opened_by);
         self.discard(index);
-        let evicted = self.closing.insert(now, key, wait, marks);
+        let evicted = self.closing.insert(now, key, wait, began, marks);
         self.stats.closing_evicted += u64::from(evicted);
     }
 

@@ -94,7 +94,7 @@ pub(super) struct Connection {
     /// When an orphan is given up.
     pub(super) orphan_until: Option<Instant>,
     /// With what sequence number the peer began to open it, if it did.
-    pub(super) opened_by: u32,
+    pub(super) opened_by: Option<u32>,
     /// Whether its sending side was closed.
     pub(super) is_ending: bool,
     /// How far it has sent and acknowledged since then.
@@ -142,7 +142,7 @@ impl Connection {
             reader: None,
             writer: None,
             orphan_until: None,
-            opened_by: 0,
+            opened_by: None,
             is_ending: false,
             marks: None,
             silence: Silence {

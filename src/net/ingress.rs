@@ -235,7 +235,7 @@ impl State {
         };
         let is_other = connection.link == link
             && matches!(connection.phase, Phase::HalfOpen(_))
-            && connection.opened_by != span.sequence;
+            && connection.opened_by != Some(span.sequence);
         let (_, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         is_other && segment::is_sound(&mut port, now)
@@ -272,7 +272,7 @@ impl State {
         match self.admit(now, link, key) {
             Admission::Made(index) => {
                 if let Some(connection) = self.table.get_mut(index) {
-                    connection.opened_by = span.sequence;
+                    connection.opened_by = Some(span.sequence);
                 }
                 if claim == Claim::Reopens {
                     self.closing.remove(key);

@@ -20,11 +20,15 @@ const MARKS: Marks = Marks {
     ack: TcpSeqNumber(i32::MIN + 10),
 };
 
+/// How much of the sequence the peer's stream takes.
+const STREAM_LEN: i32 = 10_000;
+
 fn record(wait: Wait) -> Record {
     Record {
         key: key(1),
         wait,
         sent: MARKS.end,
+        began: TcpSeqNumber(MARKS.ack.0.wrapping_sub(STREAM_LEN)),
         awaited: MARKS.ack,
         is_doubted: false,
         expires_at: NOW,
@@ -99,8 +103,10 @@ fn only_a_newer_opening_segment_reopens_and_only_in_time_wait() {
     assert!(reopens(Wait::Time, 1 << 30));
     assert!(reopens(Wait::Time, i32::MAX));
     assert!(reopens(Wait::Time, i32::MIN));
-    assert!(reopens(Wait::Time, -(1 << 30)));
-    assert!(!reopens(Wait::Time, 1 - (1 << 30)));
+    let late = -STREAM_LEN - (1 << 28);
+    assert!(reopens(Wait::Time, late));
+    assert!(!reopens(Wait::Time, late + 1));
+    assert!(!reopens(Wait::Time, -STREAM_LEN));
     assert!(!reopens(Wait::Time, 0));
     assert!(!reopens(Wait::Time, -1));
     assert!(!reopens(Wait::Fin, 1));
@@ -133,10 +139,10 @@ fn what_was_never_sent_cannot_be_acknowledged() {
 fn records_are_bounded_in_number_and_the_oldest_gives_way() {
     let mut closing = Closing::new([1, 2], 8);
     for port in 1..=8 {
-        assert!(!closing.insert(NOW, key(port), Wait::Fin, MARKS));
+        assert!(!closing.insert(NOW, key(port), Wait::Fin, None, MARKS));
     }
     for port in 11..=18 {
-        assert!(closing.insert(NOW, key(port), Wait::Time, MARKS));
+        assert!(closing.insert(NOW, key(port), Wait::Time, None, MARKS));
         assert_eq!(closing.len(), 8);
     }
     // Half of the places are left to the others.
@@ -149,8 +155,8 @@ fn records_are_bounded_in_number_and_the_oldest_gives_way() {
 #[test]
 fn records_are_bounded_in_time() {
     let mut closing = Closing::new([1, 2], 8);
-    closing.insert(NOW, key(1), Wait::Fin, MARKS);
-    closing.insert(NOW, key(2), Wait::Time, MARKS);
+    closing.insert(NOW, key(1), Wait::Fin, None, MARKS);
+    closing.insert(NOW, key(2), Wait::Time, None, MARKS);
     let over = NOW + TIME_WAIT_TIMEOUT;
     assert_eq!(closing.find(over, key(2)), None);
     assert_eq!(closing.find(over, key(1)), Some(Wait::Fin));
