@@ -54,6 +54,9 @@ const RECENT: u32 = 1 << 28;
 /// How many challenges may be sent per 100 ms (RFC 5961 §7).
 const CHALLENGE_LIMIT: u32 = 100;
 
+/// For how many records there is memory even if there are none.
+const KEPT_PLACES: usize = 128;
+
 /// What a connection waits for of which a record is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
@@ -278,6 +281,9 @@ impl Closing {
             };
             self.remove_at(position);
         }
+        if self.is_empty() && self.records.len() > KEPT_PLACES {
+            self.give_back();
+        }
     }
 
     /// When records want to be let go of.
@@ -303,6 +309,15 @@ impl Closing {
             self.remove_at(oldest);
         }
         oldest.is_some()
+    }
+
+    /// Gives back the memory that many records have taken; there are none.
+    #[cold]
+    fn give_back(&mut self) {
+        self.records = Vec::new();
+        self.index = HashTable::new();
+        self.links = Links::new();
+        self.free = Chain::new();
     }
 
     fn position(&self, key: Key) -> Option<u32> {

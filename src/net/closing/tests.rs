@@ -171,3 +171,20 @@ fn records_are_bounded_in_time() {
 fn a_record_is_small() {
     assert!(size_of::<Record>() <= 64);
 }
+
+#[test]
+fn the_memory_of_many_records_comes_back() {
+    let mut closing = Closing::new([1, 2], 4096);
+    for _ in 0..2 {
+        for port in 0..2000 {
+            closing.insert(NOW, key(port), Wait::Time, None, MARKS);
+        }
+        assert!(closing.records.capacity() >= 2000);
+        let over = NOW + TIME_WAIT_TIMEOUT;
+        while !closing.is_empty() {
+            closing.expire(over);
+        }
+        let places = (closing.records.capacity(), closing.index.capacity());
+        assert_eq!(places, (0, 0));
+    }
+}

@@ -23,14 +23,9 @@ const KEPT_IN_SHORT: f64 = 0.4;
 /// How long connections that have been closed may be remembered.
 const REMEMBERED: Duration = Duration::from_secs(90);
 
-/// The records of closed connections, so few that the first run fills their
-/// tables.
-const RECORDS: usize = 512;
-
 /// What the allocations of a stack and a server that have nothing to do may
-/// differ by: tables keep the room that they once needed. It is less than a
-/// record of each of the connections would take.
-const ROOM_BYTES: u64 = 256 << 10;
+/// differ by: tables keep the room that they once needed.
+const ROOM_BYTES: u64 = 16 << 10;
 
 /// What came of a run.
 #[derive(Clone, Copy)]
@@ -105,10 +100,7 @@ fn rate_is_kept(served: &Served, duration: Duration, least: f64) -> Result<()> {
 
 /// Runs of `duration`, after which everything is as it was before.
 fn nothing_is_left(duration: Duration, least_kept: f64) -> Result<()> {
-    let served = network::serve(Options {
-        append: format!("max_closing_records={RECORDS}"),
-        ..Options::default()
-    })?;
+    let served = network::serve(Options::default())?;
     run(&served, Duration::from_secs(2))?;
     let before = quiet_counters(&served)?;
     rate_is_kept(&served, duration, least_kept)?;
