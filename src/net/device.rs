@@ -6,8 +6,8 @@ use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 use smoltcp::wire::TcpSeqNumber;
 
-use super::recovery;
-use super::segment::Marks;
+use super::tcp::recovery;
+use super::tcp::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
 

@@ -4,9 +4,9 @@ use core::net::{IpAddr, SocketAddr};
 
 use embedded_nal_async::{AddrType, ConnectedUdp, Dns, TcpConnect, UdpStack, UnconnectedUdp};
 
+use super::datagram::UdpSocket;
 use super::dns::Family;
-use super::stream::TcpStream;
-use super::udp::UdpSocket;
+use super::tcp::TcpStream;
 use super::{Error, Stack};
 
 /// As [`TcpStream::connect`]: with the default options, cancel-safe.

@@ -8,7 +8,7 @@ use smoltcp::wire::{
     IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket,
 };
 
-use super::loopback::Link;
+use super::ip::loopback::Link;
 
 /// Where the DHCP client of RFC 2131 listens.
 const DHCP_CLIENT_PORT: u16 = 68;

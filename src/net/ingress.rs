@@ -7,17 +7,17 @@ use smoltcp::iface::SocketSet;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::IpListenEndpoint;
 
-use super::closing::Claim;
-use super::connection::{Cause, Connection, Phase};
+use super::datagram::icmp::{self, Message};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, Span, classify, classify_own, is_intact};
-use super::icmp::{self, Message};
-use super::listeners::ListenerId;
-use super::loopback::{self, Link};
+use super::ip::loopback::{self, Link};
 use super::rate::Rate;
-use super::recovery::{self, Heard, Verdict};
-use super::segment;
 use super::state::State;
+use super::tcp::closing::Claim;
+use super::tcp::connection::{Cause, Connection, Phase};
+use super::tcp::listeners::ListenerId;
+use super::tcp::recovery::{self, Heard, Verdict};
+use super::tcp::segment;
 use super::wakes::Wakes;
 
 /// How many resets may be sent per 100 ms.

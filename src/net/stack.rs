@@ -7,8 +7,8 @@ use core::future::poll_fn;
 use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
 
-use super::config::{Config, IpConfig};
 use super::device::Device;
+use super::ip::{Config, IpConfig};
 use super::limits::Limits;
 use super::state::State;
 use super::stats::Stats;

@@ -7,7 +7,7 @@ use core::task::{Context, Poll};
 
 use super::MAX_SERVERS;
 use super::message::{Answer, MAX_UDP_BYTES, Question, answer, query};
-use crate::net::datagram::zeroes;
+use crate::net::datagram::queue::zeroes;
 use crate::net::{Buffers, Error, Stack, TcpOptions, TcpStream, UdpOptions, UdpSocket};
 use crate::time::{Elapsed, Instant, timeout_at};
 
