@@ -161,9 +161,17 @@ fn the_tables_hold_all_that_can_be_configured() {
     let (stack, peer) = start_with(Config::from_options(options).unwrap());
     settle(&peer);
     for number in 1..=8_u8 {
-        begin(stack, &std::format!("10.{number}.1.1"));
+        let remote = Ipv4Address::new(10, number, 1, 1);
+        begin(stack, &remote.to_string());
         let router = Ipv4Address::new(10, 0, 2, number);
         assert_eq!(sent(&peer), [Sent::ArpRequest(router)]);
+        let mac = EthernetAddress([2, 0, 0, 0, 0, number]);
+        peer.wire.send(arp(ArpOperation::Reply, router, mac));
+        host::advance(2 * MS);
+        let [Sent::Tcp { to, syn: true, .. }] = sent(&peer)[..] else {
+            panic!("nothing goes to {remote}");
+        };
+        assert_eq!(to, remote);
     }
     begin(stack, "192.0.2.1");
     let gateway = Ipv4Address::new(10, 0, 2, 99);
