@@ -9,13 +9,17 @@ use std::task::Poll;
 use embedded_io_async::{Read, Write};
 use embedded_nal_async::TcpConnect;
 use firstpoll::arch::host;
-use firstpoll::net::{Buffers, ListenerOptions, Stack, TcpListener, TcpStream};
+use firstpoll::net::{
+    Buffers, Config, Ipv6Source, ListenerOptions, PingOptions, Stack, TcpListener, TcpStream,
+    UdpOptions, UdpSocket, ping,
+};
 use firstpoll::time::{Duration, interval, sleep, timeout};
 use firstpoll::{block_on, yield_now};
+use firstpoll_peer::{Host, Lease, dhcp};
 use futures_core::Stream;
 use smoltcp::socket::tcp::State;
 
-use crate::peer::{PEER_IP, Peer, PeerStream, start};
+use crate::peer::{PEER_IP, PEER_MAC, Peer, PeerStream, STACK_IP, start, start_with};
 
 const SEC: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -52,6 +56,14 @@ pub async fn take_steps<F: Future>(peer: &Peer, steps: usize, future: F) -> Outc
 /// Runs `scenario` with 0, 1, 2 … steps until the future in it finishes, which
 /// it says by `true`.
 pub fn at_every_step(scenario: impl AsyncFn(Stack, Peer, usize) -> bool) {
+    at_every_step_from(start, scenario);
+}
+
+/// The same, each time from a beginning of one's own choice.
+fn at_every_step_from(
+    start: impl Fn() -> (Stack, Peer),
+    scenario: impl AsyncFn(Stack, Peer, usize) -> bool,
+) {
     for steps in 0..MAX_STEPS {
         let (stack, peer) = start();
         if block_on(scenario(stack, peer, steps)) {
@@ -234,6 +246,85 @@ fn a_write_takes_nothing_that_it_does_not_say() {
         far.close();
         all_gone(stack).await;
         outcome != Outcome::Dropped
+    });
+}
+
+/// The first datagram waits until its neighbour is known, and the next one for
+/// the place of the first.
+#[test]
+fn a_datagram_is_sent_if_the_call_says_so_and_else_is_not() {
+    let options = UdpOptions {
+        send_datagrams: 1,
+        ..UdpOptions::default()
+    };
+    at_every_step(async |stack, peer, steps| {
+        let far = peer.udp(None, 2000);
+        let any = SocketAddr::from(([0, 0, 0, 0], 7));
+        let near = UdpSocket::bind_with(stack, any, options).unwrap();
+        near.connect(peer_at(2000)).unwrap();
+        near.send(b"first").await.unwrap();
+        let mut sent = vec![b"first".to_vec()];
+        let outcome = take_steps(&peer, steps, near.send(b"perhaps")).await;
+        if outcome == Outcome::Finished(Ok(())) {
+            sent.push(b"perhaps".to_vec());
+        }
+        near.send(b"last").await.unwrap();
+        sent.push(b"last".to_vec());
+        for data in sent {
+            assert_eq!(far.receive().await.0, data);
+        }
+        drop(near);
+        assert_eq!(stack.stats().datagram_sockets, 0);
+        assert_eq!(stack.stats().buffer_bytes, 0);
+        outcome != Outcome::Dropped
+    });
+}
+
+#[test]
+fn a_ping_leaves_nothing_and_is_not_taken_for_the_next() {
+    at_every_step(async |stack, peer, steps| {
+        let asked = ping(stack, PEER_IP.into(), PingOptions::default());
+        let outcome = take_steps(&peer, steps, asked).await;
+        assert_eq!(stack.stats().datagram_sockets, 0);
+        assert_eq!(stack.stats().buffer_bytes, 0);
+        // An answer may still be under way.
+        let again = ping(stack, PEER_IP.into(), PingOptions::default()).await;
+        assert!(again.is_ok(), "{again:?}");
+        assert_eq!(stack.stats().datagram_sockets, 0);
+        match outcome {
+            Outcome::Dropped => false,
+            Outcome::Finished(result) => result.is_ok(),
+        }
+    });
+}
+
+/// A stack that asks for an address, and gets it from the far host.
+fn start_with_dhcp() -> (Stack, Peer) {
+    let (stack, peer) = start_with(Config {
+        ipv6: Ipv6Source::Off,
+        ..Config::default()
+    });
+    let mut server = dhcp::Server::granting(Lease::default());
+    let us = Host {
+        mac: PEER_MAC,
+        ip: PEER_IP,
+    };
+    peer.serve(move |parsed, now| server.receive(us, parsed, now));
+    (stack, peer)
+}
+
+#[test]
+fn a_wait_for_an_address_does_not_hold_up_the_next() {
+    at_every_step_from(start_with_dhcp, async |stack, peer, steps| {
+        let outcome = take_steps(&peer, steps, stack.wait_configured()).await;
+        let other = firstpoll::spawn(stack.wait_configured());
+        let config = timeout(SEC, stack.wait_configured()).await.unwrap();
+        assert_eq!(config.unwrap().address(), STACK_IP);
+        assert_eq!(other.await, config);
+        match outcome {
+            Outcome::Dropped => false,
+            Outcome::Finished(earlier) => earlier == config,
+        }
     });
 }
 

@@ -136,7 +136,12 @@ async fn report(mut stream: TcpStream, stack: Stack, ticks: Rc<Cell<u64>>) -> Re
     let lines = [
         ("sockets", stats.sockets as u64),
         ("half_open", stats.half_open as u64),
+        ("orphans", stats.orphans as u64),
+        ("closing", stats.closing as u64),
         ("time_wait", stats.time_wait as u64),
+        ("socket_bytes", stats.socket_bytes as u64),
+        ("buffer_bytes", stats.buffer_bytes as u64),
+        ("table_bytes", stats.table_bytes as u64),
         ("accepted", stats.accepted),
         ("out_of_memory", stats.out_of_memory),
         ("send_queue_full", stats.send_queue_full),

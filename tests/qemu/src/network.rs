@@ -1,5 +1,6 @@
 //! Guests on a network: QEMU's own, or that of a frame-level peer.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -164,18 +165,31 @@ pub fn receive_pattern(peer: &Peer, total: usize, mut pause: impl FnMut(usize)) 
     Ok(())
 }
 
+/// What `services` tell of the stack and the heap, by name.
+///
+/// # Errors
+///
+/// If they do not answer.
+pub fn report(peer: &Peer) -> Result<HashMap<String, u64>> {
+    let mut report = String::new();
+    connect(peer, 11)?.read_to_string(&mut report)?;
+    let lines = report.lines().map(|line| {
+        let (name, value) = line.split_once(' ').context("no value")?;
+        Ok((name.to_owned(), value.parse()?))
+    });
+    let values: Result<_> = lines.collect();
+    values.with_context(|| format!("the report is\n{report}"))
+}
+
 /// What the report of `services` says of `name`.
 ///
 /// # Errors
 ///
 /// If it does not answer, or says nothing of it.
 pub fn reported(peer: &Peer, name: &str) -> Result<u64> {
-    let mut report = String::new();
-    connect(peer, 11)?.read_to_string(&mut report)?;
-    let mut lines = report.lines().filter_map(|line| line.split_once(' '));
-    let value = lines.find_map(|(found, value)| (found == name).then_some(value));
-    let value = value.with_context(|| format!("no {name} in\n{report}"))?;
-    Ok(value.parse()?)
+    let report = report(peer)?;
+    let value = report.get(name).copied();
+    value.with_context(|| format!("no {name} in {report:?}"))
 }
 
 /// Waits until `services` have no connection left but that of the report, not
