@@ -20,7 +20,7 @@
 //! | `embedded_nal` | the stack as the traits of another crate |
 //! | `deadlines`, `index_list` | the data structures of many |
 //! | `random`, `rate` | numbers that nobody can guess; answers at a bounded rate |
-//! | `wakes` | wakers, to be woken once the lock is open |
+//! | `waiters`, `wakes` | who waits for the same; wakers, to be woken once the lock is open |
 //!
 //! All of it is data of the bottom half's class (see [`sync`](crate::sync)):
 //! usable from the program, from tasks, and by the network task in the bottom
@@ -69,6 +69,7 @@ mod stats;
 mod task;
 mod tcp;
 mod virtio;
+mod waiters;
 mod wakes;
 
 pub use datagram::{PingOptions, Received, UdpOptions, UdpSocket, ping};

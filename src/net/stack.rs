@@ -12,6 +12,7 @@ use super::ip::{Config, IpConfig};
 use super::limits::Limits;
 use super::state::State;
 use super::stats::Stats;
+use super::waiters::{Event, Waiting};
 use super::wakes::Wakes;
 use super::{Error, task};
 use crate::sync::{BottomHalfLock, WakerSlot};
@@ -59,32 +60,12 @@ impl Stack {
     ///
     /// [`Error::OutOfMemory`] if it could not be registered as waiting.
     pub async fn wait_configured(self) -> Result<IpConfig, Error> {
-        poll_fn(|context| {
-            if let Some(config) = self.config() {
-                return Poll::Ready(Ok(config));
-            }
-            let waker = context.waker().clone();
-            let unplaced = self.shared.visit(|state, _| {
-                let registered = |known: &Waker| known.will_wake(&waker);
-                if state.config_wakers.iter().any(registered) {
-                    return Ok(Some(waker));
-                }
-                if state.config_wakers.try_reserve(1).is_err() {
-                    return Err((Error::OutOfMemory, waker));
-                }
-                state.config_wakers.push(waker);
-                Ok(None)
-            });
-            match unplaced {
-                Err((error, _waker)) => Poll::Ready(Err(error)),
-                // It may have come in between.
-                Ok(_waker) => match self.config() {
-                    Some(config) => Poll::Ready(Ok(config)),
-                    None => Poll::Pending,
-                },
-            }
-        })
-        .await
+        let mut waiting = Waiting::new(self, Event::Configured);
+        let config = |state: &mut State| match state.addresses.best() {
+            Some(config) => Poll::Ready(Ok(config)),
+            None => Poll::Pending,
+        };
+        poll_fn(|context| waiting.poll(context, config)).await
     }
 
     /// The address that the interface is best reached at, if it has one: that
@@ -199,12 +180,8 @@ impl State {
     /// Takes out one waker of those who wait in numbers: for a connection to
     /// accept, or for an address.
     fn take_shared_waker(&mut self) -> Option<Waker> {
-        if self.config_woken {
-            if let Some(waker) = self.config_wakers.pop() {
-                return Some(waker);
-            }
-            self.config_woken = false;
-        }
-        self.listeners.take_woken()
+        self.unconfigured
+            .take_woken()
+            .or_else(|| self.listeners.take_woken())
     }
 }

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::task::Waker;
 
 use smoltcp::iface::{self, Interface, SocketSet};
 use smoltcp::socket::tcp;
@@ -32,6 +31,7 @@ use super::tcp::recovery;
 use super::tcp::ring::Budget;
 use super::tcp::sweep::Sweep;
 use super::tcp::table::Table;
+use super::waiters::Waiters;
 use super::wakes::Wakes;
 use crate::arch;
 
@@ -70,8 +70,7 @@ pub(super) struct State {
     pub(super) groups: Groups,
     pub(super) asked: Asked,
     /// Who waits for an address.
-    pub(super) config_wakers: Vec<Waker>,
-    pub(super) config_woken: bool,
+    pub(super) unconfigured: Waiters,
     pub(super) random: Random,
     pub(super) port_order: PortOrder,
     /// The send queue was full.
@@ -126,8 +125,7 @@ impl State {
             addresses,
             groups: Groups::default(),
             asked: Asked::new(),
-            config_wakers: Vec::new(),
-            config_woken: false,
+            unconfigured: Waiters::new(),
             random: Random::new([draw(), draw()]),
             port_order: PortOrder::new([draw(), draw()]),
             blocked: false,

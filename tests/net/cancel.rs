@@ -4,7 +4,8 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use embedded_io_async::{Read, Write};
 use embedded_nal_async::TcpConnect;
@@ -410,4 +411,38 @@ fn readiness_tells_whether_a_call_would_wait() {
         // An error comes at once.
         assert_eq!(near.write_ready(), Ok(true));
     });
+}
+
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Polls `future` once and drops it; nothing may keep its waker.
+fn leaves_no_waker<F: Future>(future: F) {
+    let nobody = Arc::new(Nobody);
+    let waker = Waker::from(Arc::clone(&nobody));
+    {
+        let future = pin!(future);
+        let polled = future.poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        assert!(Arc::strong_count(&nobody) > 2, "it waits for nothing");
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&nobody), 1);
+}
+
+/// A program that waits with a timeout again and again must not grow.
+#[test]
+fn what_waits_in_numbers_leaves_nothing_behind() {
+    let (stack, _peer) = start();
+    let listener = TcpListener::bind(stack, 80).unwrap();
+    leaves_no_waker(listener.accept());
+    leaves_no_waker(async {
+        let mut incoming = pin!(listener.incoming());
+        poll_fn(|context| incoming.as_mut().poll_next(context)).await
+    });
+    let (stack, _peer) = start_with_dhcp();
+    leaves_no_waker(stack.wait_configured());
 }

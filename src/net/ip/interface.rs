@@ -42,7 +42,9 @@ impl State {
         }
         // Those without a route may have one now.
         self.table.mark_waiting_dirty();
-        self.config_woken |= self.addresses.best().is_some();
+        if self.addresses.best().is_some() {
+            self.unconfigured.wake_all();
+        }
     }
 
     /// Does what time has brought.
@@ -51,8 +53,9 @@ impl State {
         if addresses.deadline().is_none_or(|at| at > now) {
             return;
         }
-        if addresses.patience_until.take_if(|at| *at <= now).is_some() {
-            self.config_woken |= addresses.best().is_some();
+        if addresses.patience_until.take_if(|at| *at <= now).is_some() && addresses.best().is_some()
+        {
+            self.unconfigured.wake_all();
         }
         let (mut solicits, mut expired) = (false, false);
         if let Some(slaac) = &mut addresses.slaac {

@@ -5,7 +5,7 @@ use core::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::listener::TcpListener;
+use super::listener::{Accepting, TcpListener};
 use super::stream::TcpStream;
 use crate::net::Error;
 
@@ -33,7 +33,9 @@ impl TcpListener {
     /// }
     /// ```
     pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self }
+        Incoming {
+            accepting: Accepting::new(self),
+        }
     }
 }
 
@@ -41,13 +43,13 @@ impl TcpListener {
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Incoming<'a> {
-    listener: &'a TcpListener,
+    accepting: Accepting<'a>,
 }
 
 impl Stream for Incoming<'_> {
     type Item = Result<TcpStream, Error>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.listener.poll_accept(context).map(Some)
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.accepting.poll(context).map(Some)
     }
 }

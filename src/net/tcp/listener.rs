@@ -8,6 +8,7 @@ use super::listeners::ListenerId;
 use super::options::ListenerOptions;
 use super::stream::TcpStream;
 use crate::net::state::now;
+use crate::net::waiters::{Event, Waiting};
 use crate::net::{Error, Stack};
 
 /// A TCP port on which connections are accepted.
@@ -50,44 +51,33 @@ impl TcpListener {
     ///
     /// [`Error::OutOfMemory`] if it could not be registered as waiting.
     pub async fn accept(&self) -> Result<TcpStream, Error> {
-        poll_fn(|context| self.poll_accept(context)).await
-    }
-
-    pub(super) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<Result<TcpStream, Error>> {
-        let attempt = |registered: &mut bool| {
-            self.stack.shared.visit(|state, _| {
-                let accepted = state.accept(now(), self.id);
-                *registered = state
-                    .listeners
-                    .get_mut(self.id)
-                    .is_some_and(|listening| listening.is_registered(context.waker()));
-                accepted
-            })
-        };
-        let mut registered = false;
-        let mut accepted = attempt(&mut registered);
-        if accepted.is_pending() && !registered {
-            let waker = context.waker().clone();
-            // A waker that finds no place is dropped with nothing locked.
-            let unplaced =
-                self.stack
-                    .shared
-                    .visit(|state, _| match state.listeners.get_mut(self.id) {
-                        Some(listening) => listening.register(waker).err(),
-                        None => Some(waker),
-                    });
-            if unplaced.is_some() {
-                return Poll::Ready(Err(Error::OutOfMemory));
-            }
-            // One may have come in between.
-            accepted = attempt(&mut registered);
-        }
-        accepted.map_ok(|(id, key)| TcpStream::new(self.stack, id, key))
+        let mut accepting = Accepting::new(self);
+        poll_fn(|context| accepting.poll(context)).await
     }
 
     /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
+    }
+}
+
+/// What waits for a connection to accept.
+#[derive(Debug)]
+pub(super) struct Accepting<'a> {
+    listener: &'a TcpListener,
+    waiting: Waiting,
+}
+
+impl<'a> Accepting<'a> {
+    pub(super) fn new(listener: &'a TcpListener) -> Self {
+        let waiting = Waiting::new(listener.stack, Event::Connection(listener.id));
+        Self { listener, waiting }
+    }
+
+    pub(super) fn poll(&mut self, context: &Context<'_>) -> Poll<Result<TcpStream, Error>> {
+        let TcpListener { stack, id, .. } = *self.listener;
+        let accepted = self.waiting.poll(context, |state| state.accept(now(), id));
+        accepted.map_ok(|(id, key)| TcpStream::new(stack, id, key))
     }
 }
 

@@ -6,6 +6,7 @@ use core::task::Waker;
 use super::options::ListenerOptions;
 use crate::net::Error;
 use crate::net::index_list::{Chain, Links};
+use crate::net::waiters::Waiters;
 
 /// Names a listener for as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +24,8 @@ pub(in crate::net) struct Listening {
     /// arrival. All listeners share one set of links, since a connection waits
     /// at one.
     pub(super) queue: Chain,
-    /// Who waits in `accept`. All are woken when a connection arrives, as one
-    /// that was woken may not come back for it.
-    wakers: Vec<Waker>,
-    /// Whether `wakers` are to be woken.
-    woken: bool,
+    /// Who waits in `accept`.
+    pub(in crate::net) acceptors: Waiters,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +39,7 @@ struct Place {
 #[derive(Debug, Default)]
 pub(in crate::net) struct Listeners {
     places: Vec<Place>,
-    /// Whether any has wakers to be woken.
+    /// Whether any has acceptors to be woken.
     any_woken: bool,
 }
 
@@ -75,8 +73,7 @@ impl Listeners {
             port,
             options,
             queue: Chain::new(),
-            wakers: Vec::new(),
-            woken: false,
+            acceptors: Waiters::new(),
         });
         Ok(ListenerId {
             index: index as u32,
@@ -125,10 +122,7 @@ impl Listeners {
             return false;
         };
         listening.queue.push(links, index);
-        if !listening.wakers.is_empty() {
-            listening.woken = true;
-            self.any_woken = true;
-        }
+        self.any_woken |= listening.acceptors.wake_all();
         true
     }
 
@@ -146,12 +140,9 @@ impl Listeners {
         }
         for place in &mut self.places {
             if let Some(listening) = &mut place.listening
-                && listening.woken
+                && let Some(waker) = listening.acceptors.take_woken()
             {
-                if let Some(waker) = listening.wakers.pop() {
-                    return Some(waker);
-                }
-                listening.woken = false;
+                return Some(waker);
             }
         }
         self.any_woken = false;
@@ -164,21 +155,5 @@ impl Listening {
     /// a flood of them could close the listener.
     pub(in crate::net) fn has_room(&self) -> bool {
         self.queue.len() < self.options.backlog
-    }
-
-    /// Whether `waker`'s task is registered.
-    pub(super) fn is_registered(&self, waker: &Waker) -> bool {
-        self.wakers
-            .iter()
-            .any(|registered| registered.will_wake(waker))
-    }
-
-    /// Registers a waker; hands it back if there is no place.
-    pub(super) fn register(&mut self, waker: Waker) -> Result<(), Waker> {
-        if self.wakers.try_reserve(1).is_err() {
-            return Err(waker);
-        }
-        self.wakers.push(waker);
-        Ok(())
     }
 }
