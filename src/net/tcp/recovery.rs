@@ -15,10 +15,11 @@ use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, IpRepr, TcpControl, TcpPacket,
-    TcpRepr, TcpSeqNumber,
+    TcpSeqNumber,
 };
 
 use super::connection::Connection;
+use super::segment::{Answer, bare};
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::net::device::{Nic, Port, Sent};
 use crate::net::frame::Key;
@@ -321,20 +322,12 @@ fn acknowledgement(
     heard: Heard,
 ) -> &[u8] {
     let checksums = ChecksumCapabilities::default();
-    let segment = TcpRepr {
-        src_port: key.remote_port,
-        dst_port: key.local_port,
+    let answer = Answer {
         control: TcpControl::None,
-        seq_number: heard.next,
-        ack_number: Some(heard.ack),
-        window_len: heard.window,
-        window_scale: None,
-        max_seg_size: None,
-        sack_permitted: false,
-        sack_ranges: [None; 3],
-        timestamp: None,
-        payload: &[],
+        seq: heard.next,
+        ack: heard.ack,
     };
+    let segment = bare((key.remote_port, key.local_port), answer, heard.window);
     let (from, to) = (key.remote.into(), key.local.into());
     let ip = IpRepr::new(from, to, IpProtocol::Tcp, segment.buffer_len(), 64);
     let buffer = &mut buffer[..ETHERNET_HEADER_BYTES + ip.buffer_len()];

@@ -22,6 +22,24 @@ pub(super) struct Answer {
     pub(super) ack: TcpSeqNumber,
 }
 
+/// A segment without data or options, between two ports.
+pub(super) fn bare((from, to): (u16, u16), answer: Answer, window: u16) -> TcpRepr<'static> {
+    TcpRepr {
+        src_port: from,
+        dst_port: to,
+        control: answer.control,
+        seq_number: answer.seq,
+        ack_number: Some(answer.ack),
+        window_len: window,
+        window_scale: None,
+        max_seg_size: None,
+        sack_permitted: false,
+        sack_ranges: [None; 3],
+        timestamp: None,
+        payload: &[],
+    }
+}
+
 /// Shows `decide` the segment in the frame that has arrived at `port`, and sends
 /// the answer that it gives back to where the frame came from. What smoltcp
 /// would not take is not shown, and has no answer.
@@ -45,21 +63,9 @@ pub(super) fn reply(
         let Some(answer) = decide(&segment) else {
             return;
         };
-        let tcp = TcpRepr {
-            src_port: segment.dst_port,
-            dst_port: segment.src_port,
-            control: answer.control,
-            seq_number: answer.seq,
-            ack_number: Some(answer.ack),
-            // Whatever comes is answered at once, never kept.
-            window_len: u16::MAX,
-            window_scale: None,
-            max_seg_size: None,
-            sack_permitted: false,
-            sack_ranges: [None; 3],
-            timestamp: None,
-            payload: &[],
-        };
+        // Whatever comes is answered at once, never kept.
+        let window = u16::MAX;
+        let tcp = bare((segment.dst_port, segment.src_port), answer, window);
         let (to, from) = (ip.src_addr(), ip.dst_addr());
         let ip = IpRepr::new(from, to, IpProtocol::Tcp, tcp.buffer_len(), HOP_LIMIT);
         let header_bytes = header_bytes(medium);
