@@ -23,7 +23,8 @@ use crate::probes::Probes;
 use crate::{dhcp, dns};
 use queues::Queues;
 
-/// How many connections to a listener may wait to be accepted.
+/// How many connections to a listener may begin at once. Those that have begun
+/// wait for as long as it takes.
 const BACKLOG: usize = 16;
 
 /// Connections to the other side come from these ports.
@@ -39,7 +40,7 @@ pub struct Engine {
     sockets: SocketSet<'static>,
     /// Sockets that are dropped once they have said goodbye.
     leaving: Vec<SocketHandle>,
-    listeners: HashMap<u16, Vec<SocketHandle>>,
+    listeners: HashMap<u16, Listener>,
     next_port: u16,
     neighbours: HashMap<IpAddr, EthernetAddress>,
     probes: Probes,
@@ -67,6 +68,13 @@ type Filter = Box<dyn Fn(&[u8]) -> bool + Send>;
 struct Captured {
     filter: Filter,
     frames: VecDeque<Vec<u8>>,
+}
+
+/// A port that connections are accepted on.
+struct Listener {
+    listening: Vec<SocketHandle>,
+    /// Connections whose handshake is over, in the order of arrival.
+    waiting: VecDeque<SocketHandle>,
 }
 
 impl Engine {
@@ -184,6 +192,7 @@ impl Engine {
     fn poll_interface(&mut self, now: Duration) {
         self.interface
             .poll(instant(now), &mut self.queues, &mut self.sockets);
+        self.promote();
     }
 
     /// The next frame to send.
@@ -258,26 +267,26 @@ impl Engine {
 
     /// Accepts connections to `port`.
     pub fn listen(&mut self, port: u16) {
-        let handles = (0..BACKLOG).map(|_| self.listening(port));
-        let handles = handles.collect();
-        self.listeners.insert(port, handles);
+        let (config, sockets) = (&self.config, &mut self.sockets);
+        let places = (0..BACKLOG).map(|_| listening(config, sockets, port));
+        let listening = places.collect();
+        let listener = Listener {
+            listening,
+            waiting: VecDeque::new(),
+        };
+        self.listeners.insert(port, listener);
     }
 
     /// A connection to `port`, whose handshake is over.
     pub fn accept(&mut self, port: u16) -> Option<SocketHandle> {
-        let handles = self.listeners.get(&port)?;
-        let place = handles.iter().position(|&handle| {
-            let state = self.sockets.get::<tcp::Socket<'_>>(handle).state();
-            !matches!(state, tcp::State::Listen | tcp::State::SynReceived)
-        })?;
-        let next = self.listening(port);
-        let handles = self.listeners.get_mut(&port)?;
-        Some(std::mem::replace(&mut handles[place], next))
+        self.listeners.get_mut(&port)?.waiting.pop_front()
     }
 
     /// Accepts no more connections to `port`; those that wait are reset.
     pub fn end_listening(&mut self, port: u16) {
-        for handle in self.listeners.remove(&port).unwrap_or_default() {
+        let listener = self.listeners.remove(&port);
+        let handles = listener.map(|listener| [listener.listening, listener.waiting.into()]);
+        for handle in handles.into_iter().flatten().flatten() {
             self.socket(handle).abort();
             self.leave(handle);
         }
@@ -294,12 +303,17 @@ impl Engine {
         self.leaving.push(handle);
     }
 
-    fn listening(&mut self, port: u16) -> SocketHandle {
-        let mut socket = socket(&self.config);
-        socket
-            .listen(port)
-            .expect("the socket is new and the port is not zero");
-        self.sockets.add(socket)
+    /// Puts another in the place of each listening socket that has a connection.
+    fn promote(&mut self) {
+        for (&port, listener) in &mut self.listeners {
+            for place in &mut listener.listening {
+                let state = self.sockets.get::<tcp::Socket<'_>>(*place).state();
+                if !matches!(state, tcp::State::Listen | tcp::State::SynReceived) {
+                    let next = listening(&self.config, &mut self.sockets, port);
+                    listener.waiting.push_back(std::mem::replace(place, next));
+                }
+            }
+        }
     }
 
     /// Remembers who is who.
@@ -324,6 +338,15 @@ impl Engine {
 fn instant(since_start: Duration) -> Instant {
     let micros = since_start.as_micros();
     Instant::from_micros(i64::try_from(micros).expect("no test runs for 290,000 years"))
+}
+
+/// A socket that listens on `port`.
+fn listening(config: &Config, sockets: &mut SocketSet<'static>, port: u16) -> SocketHandle {
+    let mut socket = socket(config);
+    socket
+        .listen(port)
+        .expect("the socket is new and the port is not zero");
+    sockets.add(socket)
 }
 
 fn socket(config: &Config) -> tcp::Socket<'static> {

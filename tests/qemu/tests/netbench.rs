@@ -91,7 +91,8 @@ fn two_tasks_exchange_messages_of_all_sizes() -> Result<()> {
             tasks.messages.per_second()
         );
         assert_eq!(tasks.latency.samples, 3);
-        assert!(tasks.messages.elapsed >= Duration::from_millis(150));
+        // To the last message: the next of the largest may take long.
+        assert!(tasks.messages.elapsed >= Duration::from_millis(20));
     }
     Ok(())
 }
