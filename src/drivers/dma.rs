@@ -62,57 +62,42 @@ unsafe impl Hal for Machine {
     unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
 }
 
-/// Equal buffers in one piece of memory, some of which a device has.
+/// A zeroed piece of memory that a device can be told of.
 #[derive(Debug)]
-pub(super) struct Pool {
-    memory: NonNull<u8>,
+pub(super) struct DmaMemory {
+    start: NonNull<u8>,
     layout: Layout,
-    buffer_bytes: usize,
-    count: usize,
 }
 
-impl Pool {
-    /// `count` zeroed buffers of `buffer_bytes`.
-    pub(super) fn new(count: usize, buffer_bytes: usize) -> Result<Self, Error> {
-        let bytes = count.checked_mul(buffer_bytes).filter(|&bytes| bytes > 0);
-        let layout = bytes
-            .and_then(|bytes| Layout::from_size_align(bytes, PAGE_SIZE).ok())
+impl DmaMemory {
+    pub(super) fn zeroed(bytes: usize) -> Result<Self, Error> {
+        let layout = Layout::from_size_align(bytes, PAGE_SIZE)
+            .ok()
+            .filter(|layout| layout.size() > 0)
             .ok_or(Error::OutOfMemory)?;
         // SAFETY: the layout has a size.
-        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::OutOfMemory)?;
-        Ok(Self {
-            memory,
-            layout,
-            buffer_bytes,
-            count,
-        })
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::OutOfMemory)?;
+        Ok(Self { start, layout })
     }
 
-    /// The buffer number `index`.
-    ///
-    /// # Safety
-    ///
-    /// No device has the buffer, unless the result is only handed to
-    /// `virtio-drivers`, which takes its address; and no other reference to it
-    /// lives.
-    pub(super) unsafe fn get(&mut self, index: usize) -> &mut [u8] {
-        assert!(index < self.count, "there is no such buffer");
-        // SAFETY: it lies within the allocation, which is initialised; that it
-        // is not in use elsewhere is this function's contract.
-        unsafe {
-            let buffer = self.memory.add(index * self.buffer_bytes);
-            NonNull::slice_from_raw_parts(buffer, self.buffer_bytes).as_mut()
-        }
+    /// Where it starts, on a page; all of it may be used through this pointer.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The same as the device knows it.
+    pub(super) fn address(&self) -> u64 {
+        self.start.as_ptr().expose_provenance() as u64
     }
 }
 
-impl Drop for Pool {
+impl Drop for DmaMemory {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout. A queue is reset before
-        // its buffers are dropped, so no device writes there any more.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+        // SAFETY: allocated in `zeroed` with this layout. A device is reset
+        // before its queues are dropped, so it does not write there any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
-// SAFETY: the memory belongs to the pool alone.
-unsafe impl Send for Pool {}
+// SAFETY: the memory belongs to its owner alone, and to the device.
+unsafe impl Send for DmaMemory {}

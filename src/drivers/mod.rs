@@ -6,9 +6,9 @@
 pub mod console;
 mod dma;
 pub mod pci;
-mod ring;
 pub mod virtio_net;
 pub mod virtio_rng;
+mod virtqueue;
 
 use core::error;
 use core::fmt;

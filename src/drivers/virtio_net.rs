@@ -4,23 +4,24 @@
 //! hard part reads the card's interrupt status, which acknowledges it, and
 //! wakes a slot; all else is done by whoever owns the card.
 //!
-//! The card's interrupts are turned on and off by a flag in each queue
-//! (§2.7.7), without `VIRTIO_F_EVENT_IDX`. Each check that could lose a
-//! notification has a barrier before it: a fence and, since QEMU before 8.1
-//! leaves fences out of the code that it makes for one processor, a reading of
-//! the clock, which it does not.
+//! Frames to send are made known to the card together, by [`flush`]; so are
+//! receive buffers, and only when a quarter of them has been used. What was
+//! sent is taken back on the way, without an interrupt.
+//!
+//! [`flush`]: VirtioNet::flush
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use bitflags::bitflags;
-use log::{info, warn};
+use log::{error, info, warn};
+use virtio::net::Hdr;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
-use super::ring::{BUFFER_BYTES, Direction, QUEUE_SIZE, Ring};
+use super::virtqueue::{Fault, Notify, Suppression, Virtqueue, Writer};
 use super::{ETHERNET_HEADER_BYTES, Error, pci};
 use crate::arch;
 use crate::sync::WakerSlot;
@@ -33,17 +34,26 @@ const SEND: u16 = 1;
 const MAX_MTU: usize = 1500;
 const MIN_MTU: usize = 576;
 
-/// `virtio_net_hdr` with and without its last field, `num_buffers`, which
-/// exists since virtio 1.0.
-const HEADER_BYTES: usize = 12;
-const LEGACY_HEADER_BYTES: usize = 10;
+/// What stands before each frame.
+const HEADER_BYTES: usize = size_of::<Hdr>();
+
+/// The places of each queue at most, and its buffers.
+const QUEUE_SIZE: u16 = 256;
+
+/// An Ethernet frame without its check sequence, and the card's header.
+const BUFFER_BYTES: usize = 1536;
+
+/// Receive buffers are given back when so many of all are waiting for it: one
+/// in four.
+const REFILL: u16 = 4;
 
 bitflags! {
-    /// What the driver asks of the card. No offloads, no `EVENT_IDX`.
+    /// What the driver asks of the card. No offloads.
     #[derive(Clone, Copy, Debug)]
     struct Features: u64 {
         const MTU = 1 << 3;
         const MAC = 1 << 5;
+        const EVENT_IDX = 1 << 29;
         const VERSION_1 = 1 << 32;
     }
 }
@@ -109,27 +119,25 @@ pub struct VirtioNet<T: Transport> {
     mac: [u8; 6],
     mtu: usize,
     interrupt: &'static Interrupt,
+    /// The queues that were stopped, and why.
+    faults: [Option<Fault>; 2],
 }
 
 /// The receiving queue.
 #[derive(Debug)]
 pub struct Receiver {
-    ring: Ring,
-    header_bytes: usize,
+    queue: Virtqueue,
     /// The buffer of the oldest frame, and the frame's length.
     front: Option<(u16, usize)>,
-    notify: bool,
 }
 
 /// The sending queue.
 #[derive(Debug)]
 pub struct Sender {
-    ring: Ring,
-    header_bytes: usize,
+    queue: Virtqueue,
     free: Vec<u16>,
     /// The buffer that is being filled, and the frame's length.
     filling: Option<(u16, usize)>,
-    notify: bool,
 }
 
 /// Finds the machine's network card and starts it.
@@ -175,7 +183,7 @@ impl<T: Transport> VirtioNet<T> {
         if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
             return Err(Error::Unsupported);
         }
-        if !features.contains(Features::MAC) {
+        if !features.contains(Features::MAC | Features::VERSION_1) {
             return Err(Error::Unsupported);
         }
         let mac = transport
@@ -190,32 +198,40 @@ impl<T: Transport> VirtioNet<T> {
         } else {
             MAX_MTU
         };
-        let header_bytes = if features.contains(Features::VERSION_1) {
-            HEADER_BYTES
+        let suppression = if features.contains(Features::EVENT_IDX) {
+            Suppression::EventIndex
         } else {
-            LEGACY_HEADER_BYTES
+            Suppression::Flags
+        };
+        let mut open = |index, writer| {
+            let size = Virtqueue::size(transport.max_queue_size(index), QUEUE_SIZE)?;
+            let queue = Virtqueue::new(size, BUFFER_BYTES, writer, suppression)?;
+            let areas = queue.areas();
+            transport.queue_set(
+                index,
+                size.into(),
+                areas.descriptors,
+                areas.available,
+                areas.used,
+            );
+            Ok::<_, Error>(queue)
         };
         let mut receive = Receiver {
-            ring: Ring::new(&mut transport, RECEIVE)?,
-            header_bytes,
+            queue: open(RECEIVE, Writer::Device)?,
             front: None,
-            notify: true,
         };
         let mut send = Sender {
-            ring: Ring::new(&mut transport, SEND)?,
-            header_bytes,
+            queue: open(SEND, Writer::Driver)?,
             free: Vec::new(),
             filling: None,
-            notify: false,
         };
         send.free
-            .try_reserve_exact(QUEUE_SIZE)
+            .try_reserve_exact(send.queue.ids().len())
             .map_err(|_| Error::OutOfMemory)?;
-        send.free.extend(0..QUEUE_SIZE as u16);
-        send.ring.set_interrupts(false);
+        send.free.extend(send.queue.ids());
         transport.finish_init();
-        for buffer in 0..QUEUE_SIZE as u16 {
-            receive.ring.add_receive(buffer);
+        for buffer in receive.queue.ids() {
+            receive.give_back(buffer);
         }
         let mut card = Self {
             transport,
@@ -224,6 +240,7 @@ impl<T: Transport> VirtioNet<T> {
             mac,
             mtu,
             interrupt,
+            faults: [None; 2],
         };
         card.flush();
         Ok(card)
@@ -249,43 +266,59 @@ impl<T: Transport> VirtioNet<T> {
         (&mut self.receive, &mut self.send)
     }
 
+    /// How many of the queues were stopped, as the card broke the rules.
+    pub fn faults(&self) -> u64 {
+        self.faults.iter().flatten().count() as u64
+    }
+
     /// Tells the card about frames that were queued and buffers that were given
     /// back.
     pub fn flush(&mut self) {
-        if self.send.notify || self.receive.notify {
-            barrier();
-        }
-        if core::mem::take(&mut self.send.notify) && self.send.ring.queue.should_notify() {
+        self.send.reclaim();
+        if self.send.queue.publish() == Notify::Yes {
             self.transport.notify(SEND);
         }
-        if core::mem::take(&mut self.receive.notify) && self.receive.ring.queue.should_notify() {
+        if self.receive.is_low() && self.receive.queue.publish() == Notify::Yes {
             self.transport.notify(RECEIVE);
         }
+        let faults = [self.receive.queue.fault(), self.send.queue.fault()];
+        if faults != self.faults {
+            self.report(faults);
+        }
+    }
+
+    #[cold]
+    fn report(&mut self, faults: [Option<Fault>; 2]) {
+        let names = ["receiving", "sending"];
+        for ((name, fault), known) in names.iter().zip(faults).zip(self.faults) {
+            if let (Some(fault), None) = (fault, known) {
+                error!("the network card's {name} queue is ignored from now on: {fault}");
+            }
+        }
+        self.faults = faults;
     }
 
     /// Turns the card's interrupts off.
     pub fn mask_interrupts(&mut self) {
-        self.receive.ring.set_interrupts(false);
-        self.send.ring.set_interrupts(false);
+        self.receive.queue.disable_interrupts();
+        self.send.queue.disable_interrupts();
     }
 
     /// Turns the card's interrupts on, for received frames, and if the sending
     /// queue is full, for the frames that it has sent. Returns whether either
     /// is there already.
     pub fn unmask_interrupts(&mut self) -> bool {
-        let full = !self.send.has_room();
-        self.receive.ring.set_interrupts(true);
-        self.send.ring.set_interrupts(full);
-        barrier();
-        let received = self.receive.front.is_some() || self.receive.ring.has_used();
-        received || (full && self.send.ring.has_used())
+        let sent = !self.send.has_room() && self.send.queue.enable_interrupts();
+        let received = self.receive.queue.enable_interrupts();
+        sent || received || self.receive.front.is_some()
     }
 
     /// Notifies the card again, should it not have noticed frames that are to
     /// be sent. Returns whether there are any.
     pub fn kick_again(&mut self) -> bool {
         self.send.reclaim();
-        let unsent = self.send.free.len() < QUEUE_SIZE && !self.send.ring.broken;
+        let queue = &self.send.queue;
+        let unsent = queue.in_flight() > 0 && queue.fault().is_none();
         if unsent {
             self.transport.notify(SEND);
         }
@@ -302,30 +335,21 @@ impl<T: Transport> fmt::Debug for VirtioNet<T> {
     }
 }
 
-/// Orders what was written to memory before what is read from it next, also
-/// where the emulator leaves fences out.
-fn barrier() {
-    fence(Ordering::SeqCst);
-    core::hint::black_box(arch::now());
-}
-
 impl Receiver {
     /// The oldest frame that was received, the same one until it is released.
     pub fn front(&mut self) -> Option<&[u8]> {
-        while self.front.is_none() {
-            let (buffer, len) = self.ring.pop(Direction::Receive)?;
-            match (len as usize).checked_sub(self.header_bytes) {
-                Some(len) if len + self.header_bytes <= BUFFER_BYTES => {
-                    self.front = Some((buffer, len));
-                }
-                // More than the buffer holds, or less than a header.
-                _ => self.give_back(buffer),
-            }
+        if self.front.is_none() {
+            let used = self.queue.take()?;
+            let Some(len) = used.bytes.checked_sub(HEADER_BYTES) else {
+                self.queue.stop(Fault::Headless);
+                return None;
+            };
+            self.front = Some((used.id, len));
         }
         let (buffer, len) = self.front?;
-        // SAFETY: the card has given the buffer back.
-        let bytes = unsafe { self.ring.pool.get(buffer.into()) };
-        bytes.get(self.header_bytes..self.header_bytes + len)
+        self.queue
+            .buffer(buffer)
+            .get(HEADER_BYTES..HEADER_BYTES + len)
     }
 
     /// Gives the oldest frame's buffer back to the card.
@@ -336,8 +360,12 @@ impl Receiver {
     }
 
     fn give_back(&mut self, buffer: u16) {
-        self.ring.add_receive(buffer);
-        self.notify = true;
+        self.queue.offer(buffer, BUFFER_BYTES);
+    }
+
+    /// Whether it is time to make buffers known to the card.
+    fn is_low(&self) -> bool {
+        self.queue.unpublished() >= self.queue.ids().end.div_ceil(REFILL)
     }
 }
 
@@ -347,13 +375,13 @@ impl Sender {
         if self.free.is_empty() {
             self.reclaim();
         }
-        !self.free.is_empty() && !self.ring.broken
+        !self.free.is_empty() && self.queue.fault().is_none()
     }
 
     /// Takes back the buffers of frames that were sent.
     fn reclaim(&mut self) {
-        while let Some((buffer, _)) = self.ring.pop(Direction::Send) {
-            self.free.push(buffer);
+        while let Some(used) = self.queue.take() {
+            self.free.push(used.id);
         }
     }
 
@@ -373,17 +401,14 @@ impl Sender {
             None => self.free.pop().expect("there is room, by the contract"),
         };
         self.filling = Some((buffer, len));
-        // SAFETY: the buffer was free, so the card does not have it.
-        let bytes = unsafe { self.ring.pool.get(buffer.into()) };
         // The header before it stays as it was made: all zeroes, no offloads.
-        &mut bytes[self.header_bytes..self.header_bytes + len]
+        &mut self.queue.buffer(buffer)[HEADER_BYTES..HEADER_BYTES + len]
     }
 
     /// Queues the frame in the buffer that was handed out last.
     pub fn commit(&mut self) {
         if let Some((buffer, len)) = self.filling.take() {
-            self.ring.add_send(buffer, self.header_bytes + len);
-            self.notify = true;
+            self.queue.offer(buffer, HEADER_BYTES + len);
         }
     }
 }

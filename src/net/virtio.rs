@@ -55,6 +55,10 @@ impl<T: Transport + Send> Nic for VirtioNet<T> {
     fn kick_again(&mut self) -> bool {
         self.kick_again()
     }
+
+    fn faults(&self) -> u64 {
+        self.faults()
+    }
 }
 
 impl ReceiveQueue for Receiver {
