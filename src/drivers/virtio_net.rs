@@ -16,17 +16,16 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use bitflags::bitflags;
 use log::{error, info, warn};
-use virtio::net::Hdr;
-use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
+use virtio::Id;
+use virtio::net::{F, Hdr};
 
+use super::transport::{Transport, negotiate, read_config, start};
+use super::virtio_pci::{self, PciTransport};
 use super::virtqueue::{Fault, Notify, Suppression, Virtqueue, Writer};
-use super::{ETHERNET_HEADER_BYTES, Error, pci};
+use super::{ETHERNET_HEADER_BYTES, Error};
 use crate::arch;
 use crate::sync::WakerSlot;
-
-pub use virtio_drivers::transport::pci::PciTransport;
 
 const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
@@ -47,16 +46,13 @@ const BUFFER_BYTES: usize = 1536;
 /// in four.
 const REFILL: u16 = 4;
 
-bitflags! {
-    /// What the driver asks of the card. No offloads.
-    #[derive(Clone, Copy, Debug)]
-    struct Features: u64 {
-        const MTU = 1 << 3;
-        const MAC = 1 << 5;
-        const EVENT_IDX = 1 << 29;
-        const VERSION_1 = 1 << 32;
-    }
-}
+/// Where the fields of the card's configuration are (§5.1.4).
+const CONFIG_MAC: usize = 0;
+const CONFIG_MTU: usize = 10;
+
+/// What the driver asks of the card, no offloads; and what it cannot do without.
+const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX);
+const NEEDED: F = F::MAC.union(F::VERSION_1);
 
 /// What a card's interrupt handler has: lives for ever.
 #[derive(Debug)]
@@ -148,11 +144,11 @@ pub struct Sender {
 ///
 /// [`Error::NotFound`] if there is none, else why it cannot be used.
 pub fn probe() -> Result<VirtioNet<PciTransport>, Error> {
-    let (function, others) = pci::find_virtio(DeviceType::Network).ok_or(Error::NotFound)?;
+    let (function, others) = virtio_pci::find(Id::Net)?;
     if others > 0 {
         warn!("the first of {} network cards is used", others + 1);
     }
-    let device = function.open_virtio()?;
+    let device = virtio_pci::open(function)?;
     // SAFETY: it is the device's register, mapped for good.
     let interrupt = unsafe { Interrupt::new(device.interrupt_status) };
     let card = VirtioNet::new(device.transport, interrupt)?;
@@ -179,26 +175,23 @@ impl<T: Transport> VirtioNet<T> {
     ///
     /// Why it cannot be used.
     pub fn new(mut transport: T, interrupt: &'static Interrupt) -> Result<Self, Error> {
-        let features = transport.begin_init(Features::all());
-        if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
-            return Err(Error::Unsupported);
-        }
-        if !features.contains(Features::MAC | Features::VERSION_1) {
-            return Err(Error::Unsupported);
-        }
-        let mac = transport
-            .read_consistent(|| transport.read_config_space::<[u8; 6]>(0))
-            .map_err(Error::from)?;
+        let features = F::from(negotiate(&mut transport, WANTED.into(), NEEDED.into())?);
+        let mac = read_config(&transport, |transport| {
+            let mut mac = [0; 6];
+            for (at, byte) in mac.iter_mut().enumerate() {
+                *byte = transport.config_u8(CONFIG_MAC + at)?;
+            }
+            Ok(mac)
+        })?;
         if mac[0] & 1 != 0 || mac == [0; 6] {
             return Err(Error::Faulty);
         }
-        let mtu = if features.contains(Features::MTU) {
-            let mtu = transport.read_config_space::<u16>(10)?;
-            usize::from(mtu).clamp(MIN_MTU, MAX_MTU)
+        let mtu = if features.contains(F::MTU) {
+            usize::from(transport.config_u16(CONFIG_MTU)?).clamp(MIN_MTU, MAX_MTU)
         } else {
             MAX_MTU
         };
-        let suppression = if features.contains(Features::EVENT_IDX) {
+        let suppression = if features.contains(F::EVENT_IDX) {
             Suppression::EventIndex
         } else {
             Suppression::Flags
@@ -206,14 +199,7 @@ impl<T: Transport> VirtioNet<T> {
         let mut open = |index, writer| {
             let size = Virtqueue::size(transport.max_queue_size(index), QUEUE_SIZE)?;
             let queue = Virtqueue::new(size, BUFFER_BYTES, writer, suppression)?;
-            let areas = queue.areas();
-            transport.queue_set(
-                index,
-                size.into(),
-                areas.descriptors,
-                areas.available,
-                areas.used,
-            );
+            transport.set_queue(index, queue.areas())?;
             Ok::<_, Error>(queue)
         };
         let mut receive = Receiver {
@@ -229,7 +215,7 @@ impl<T: Transport> VirtioNet<T> {
             .try_reserve_exact(send.queue.ids().len())
             .map_err(|_| Error::OutOfMemory)?;
         send.free.extend(send.queue.ids());
-        transport.finish_init();
+        start(&mut transport);
         for buffer in receive.queue.ids() {
             receive.give_back(buffer);
         }

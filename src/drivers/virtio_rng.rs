@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use bitflags::bitflags;
-use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
+use virtio::{F, Id};
 
+use super::transport::{Transport, negotiate, reset, start};
 use super::virtqueue::{Notify, Suppression, Virtqueue, Writer};
-use super::{Error, pci};
+use super::{Error, virtio_pci};
 use crate::arch;
 
 const QUEUE: u16 = 0;
@@ -21,21 +21,14 @@ const BUFFER_BYTES: usize = 64;
 /// How long the device may take for that.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-bitflags! {
-    #[derive(Clone, Copy, Debug)]
-    struct Features: u64 {
-        const VERSION_1 = 1 << 32;
-    }
-}
-
 /// Fills `bytes` from the machine's entropy device, which is reset afterwards.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`] if there is none, else why it did not fill them.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
-    let (function, _) = pci::find_virtio(DeviceType::EntropySource).ok_or(Error::NotFound)?;
-    fill_from(&mut function.open_virtio()?.transport, bytes)
+    let (function, _) = virtio_pci::find(Id::Rng)?;
+    fill_from(&mut virtio_pci::open(function)?.transport, bytes)
 }
 
 /// Fills `bytes` from the entropy device behind `transport`.
@@ -44,21 +37,11 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
 ///
 /// Why it did not.
 pub fn fill_from<T: Transport>(transport: &mut T, bytes: &mut [u8]) -> Result<(), Error> {
-    transport.begin_init(Features::all());
-    if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
-        return Err(Error::Unsupported);
-    }
+    negotiate(transport, F::VERSION_1, F::VERSION_1)?;
     let size = Virtqueue::size(transport.max_queue_size(QUEUE), QUEUE_SIZE)?;
     let mut queue = Virtqueue::new(size, BUFFER_BYTES, Writer::Device, Suppression::Flags)?;
-    let areas = queue.areas();
-    transport.queue_set(
-        QUEUE,
-        size.into(),
-        areas.descriptors,
-        areas.available,
-        areas.used,
-    );
-    transport.finish_init();
+    transport.set_queue(QUEUE, queue.areas())?;
+    start(transport);
     let mut rest = bytes;
     let result = loop {
         if rest.is_empty() {
@@ -75,7 +58,7 @@ pub fn fill_from<T: Transport>(transport: &mut T, bytes: &mut [u8]) -> Result<()
         }
     };
     // A device that was not done must not write to freed memory.
-    transport.set_status(DeviceStatus::empty());
+    reset(transport)?;
     result
 }
 

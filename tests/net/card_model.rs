@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use firstpoll::arch::host;
+use firstpoll::drivers::Error;
+use firstpoll::drivers::transport::{Areas, Transport};
 use firstpoll::drivers::virtio_net::Interrupt;
-use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
+use virtio::{DeviceStatus, F, le128};
 
 use crate::wire::STACK_MAC;
 
@@ -46,10 +48,10 @@ pub struct Queue {
 
 #[derive(Default)]
 pub struct Card {
-    status: u32,
+    status: DeviceStatus,
     offered: u64,
     pub features: u64,
-    queue_limits: [u32; 2],
+    queue_limits: [u16; 2],
     pub queues: [Queue; 2],
     pub kicks: [u64; 2],
 }
@@ -147,7 +149,7 @@ pub struct Far {
 
 impl Far {
     /// A card that offers these features, and queues of that size at most.
-    pub fn new(offered: u64, queue_limits: [u32; 2]) -> (Self, FakeTransport) {
+    pub fn new(offered: u64, queue_limits: [u16; 2]) -> (Self, FakeTransport) {
         let status: &'static AtomicU8 = Box::leak(Box::default());
         // SAFETY: it lives for ever.
         let interrupt = unsafe { Interrupt::new(NonNull::from(status).cast()) };
@@ -244,82 +246,53 @@ impl FakeTransport {
 }
 
 impl Transport for FakeTransport {
-    fn device_type(&self) -> DeviceType {
-        DeviceType::Network
+    fn status(&self) -> DeviceStatus {
+        self.card().status
     }
 
-    fn read_device_features(&mut self) -> u64 {
-        self.card().offered
+    fn set_status(&mut self, status: DeviceStatus) {
+        self.card().status = status;
     }
 
-    fn write_driver_features(&mut self, features: u64) {
-        self.card().features = features;
+    fn device_features(&mut self) -> F {
+        F::from_bits_retain(le128::from_ne(self.card().offered.into()))
     }
 
-    fn max_queue_size(&mut self, queue: u16) -> u32 {
+    fn set_driver_features(&mut self, features: F) {
+        self.card().features = features.bits().to_ne() as u64;
+    }
+
+    fn max_queue_size(&mut self, queue: u16) -> u16 {
         self.card().queue_limits[usize::from(queue)]
+    }
+
+    fn set_queue(&mut self, queue: u16, areas: Areas) -> Result<(), Error> {
+        let mut card = self.card();
+        let event_index = card.features & EVENT_IDX != 0;
+        card.queues[usize::from(queue)] = Queue {
+            size: areas.size,
+            descriptors: areas.descriptors,
+            available: areas.available,
+            used: areas.used,
+            event_index,
+            ..Queue::default()
+        };
+        Ok(())
     }
 
     fn notify(&mut self, queue: u16) {
         self.card().kicks[usize::from(queue)] += 1;
     }
 
-    fn get_status(&self) -> DeviceStatus {
-        DeviceStatus::from_bits_retain(self.card().status)
-    }
-
-    fn set_status(&mut self, status: DeviceStatus) {
-        self.card().status = status.bits();
-    }
-
-    fn set_guest_page_size(&mut self, _: u32) {}
-
-    fn requires_legacy_layout(&self) -> bool {
-        false
-    }
-
-    fn queue_set(&mut self, queue: u16, size: u32, descriptors: u64, available: u64, used: u64) {
-        let mut card = self.card();
-        let event_index = card.features & EVENT_IDX != 0;
-        card.queues[usize::from(queue)] = Queue {
-            size: size as u16,
-            descriptors,
-            available,
-            used,
-            event_index,
-            ..Queue::default()
-        };
-    }
-
-    fn queue_unset(&mut self, _: u16) {}
-
-    fn queue_used(&mut self, queue: u16) -> bool {
-        self.card().queues[usize::from(queue)].size != 0
-    }
-
-    fn ack_interrupt(&mut self) -> InterruptStatus {
-        InterruptStatus::empty()
-    }
-
-    fn read_config_generation(&self) -> u32 {
+    fn config_generation(&self) -> u8 {
         0
     }
 
-    fn read_config_space<T: zerocopy::FromBytes + zerocopy::IntoBytes>(
-        &self,
-        offset: usize,
-    ) -> virtio_drivers::Result<T> {
-        let space = [&STACK_MAC[..], &[0; 10]].concat();
-        T::read_from_prefix(&space[offset..])
-            .map(|(value, _)| value)
-            .map_err(|_| virtio_drivers::Error::ConfigSpaceTooSmall)
+    fn config_u8(&self, offset: usize) -> Result<u8, Error> {
+        STACK_MAC.get(offset).copied().ok_or(Error::Faulty)
     }
 
-    fn write_config_space<T: zerocopy::IntoBytes + zerocopy::Immutable>(
-        &mut self,
-        _: usize,
-        _: T,
-    ) -> virtio_drivers::Result<()> {
-        Err(virtio_drivers::Error::Unsupported)
+    fn config_u16(&self, _: usize) -> Result<u16, Error> {
+        Err(Error::Faulty)
     }
 }

@@ -24,7 +24,7 @@ type Driver = VirtioNet<FakeTransport>;
 const KINDS: [u64; 2] = [VERSION_1 | MAC, VERSION_1 | MAC | EVENT_IDX];
 
 fn start(features: u64) -> (Driver, Far) {
-    let (far, transport) = Far::new(features, [PLACES.into(); 2]);
+    let (far, transport) = Far::new(features, [PLACES; 2]);
     let card = VirtioNet::new(transport, far.interrupt).expect("the card is good");
     (card, far)
 }
@@ -74,7 +74,7 @@ fn all_that_is_offered_and_needed_is_negotiated() {
 #[test]
 fn a_card_without_what_is_needed_is_refused() {
     for features in [VERSION_1, MAC, 0] {
-        let (far, transport) = Far::new(features, [PLACES.into(); 2]);
+        let (far, transport) = Far::new(features, [PLACES; 2]);
         let error = VirtioNet::new(transport, far.interrupt).unwrap_err();
         assert_eq!(error, Error::Unsupported);
     }

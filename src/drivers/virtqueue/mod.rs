@@ -30,7 +30,7 @@ use super::dma::DmaMemory;
 use crate::arch;
 use rings::Rings;
 
-pub(super) use rings::Areas;
+pub use rings::Areas;
 
 /// Who writes the buffers of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +154,9 @@ impl Virtqueue {
 
     /// The places of a queue of which the device allows `allowed` at most, and
     /// the driver wants `wanted`, a power of two.
-    pub(super) fn size(allowed: u32, wanted: u16) -> Result<u16, Error> {
+    pub(super) fn size(allowed: u16, wanted: u16) -> Result<u16, Error> {
         match allowed.checked_ilog2() {
-            Some(log) => Ok(wanted.min(1 << log.min(15))),
+            Some(log) => Ok(wanted.min(1 << log)),
             None => Err(Error::Unsupported),
         }
     }

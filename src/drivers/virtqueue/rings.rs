@@ -23,15 +23,15 @@ const CACHE_LINE_BYTES: usize = 64;
 
 /// Where a device finds the areas of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Areas {
+pub struct Areas {
     /// The places of the queue, a power of two.
-    pub(crate) size: u16,
+    pub size: u16,
     /// The address of the descriptors.
-    pub(crate) descriptors: u64,
+    pub descriptors: u64,
     /// The address of the available ring.
-    pub(crate) available: u64,
+    pub available: u64,
     /// The address of the used ring.
-    pub(crate) used: u64,
+    pub used: u64,
 }
 
 /// The areas, as the driver uses them.

@@ -140,6 +140,8 @@ async fn report(mut stream: TcpStream, stack: Stack, ticks: Rc<Cell<u64>>) -> Re
         ("accepted", stats.accepted),
         ("out_of_memory", stats.out_of_memory),
         ("send_queue_full", stats.send_queue_full),
+        ("unannounced", stats.unannounced),
+        ("card_faults", stats.card_faults),
         ("allocated_bytes", memory.allocated_bytes as u64),
         ("heap_bytes", memory.heap_bytes as u64),
         ("ticks", ticks.get()),
