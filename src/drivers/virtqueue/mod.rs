@@ -8,7 +8,7 @@
 //! thing and then reads another: the driver publishes buffers and reads whether
 //! the device wants to know; it asks for interrupts and reads whether there is
 //! something already. The device does the same the other way round. A
-//! [`barrier`] between the write and the read, on both sides, rules out that
+//! [`device_barrier`] between the write and the read, on both sides, rules out that
 //! both miss the other's write (§2.7.13.4.1, §2.7.14).
 //!
 //! *Trust.* A device that returns what it does not have, more than it was
@@ -21,13 +21,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{Ordering, fence};
 
 use virtio::virtq::{AvailF, DescF, UsedF};
 
 use super::Error;
 use super::dma::DmaMemory;
-use crate::arch;
+use crate::arch::device_barrier;
 use rings::Rings;
 
 pub use rings::Areas;
@@ -229,7 +228,7 @@ impl Virtqueue {
         }
         self.published = self.next_available;
         self.rings.set_available_index(self.published);
-        barrier();
+        device_barrier();
         let wanted = match self.suppression {
             Suppression::Flags => !self.rings.used_flags().contains(UsedF::NO_NOTIFY),
             Suppression::EventIndex => {
@@ -294,7 +293,7 @@ impl Virtqueue {
             Suppression::Flags => self.rings.set_available_flags(0),
             Suppression::EventIndex => self.rings.set_used_event(self.next_used),
         }
-        barrier();
+        device_barrier();
         self.has_used()
     }
 
@@ -324,16 +323,6 @@ impl Virtqueue {
 /// (§2.7.7.2).
 fn is_passed(event: u16, before: u16, after: u16) -> bool {
     after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
-}
-
-/// Orders what was written to memory before what is read from it next.
-///
-/// The fence does it on a processor. Emulated by QEMU before 8.1 with one
-/// possible processor, it is left out, and the host's processor reorders; the
-/// reading of the clock leaves the emulated code, which happens to order too.
-fn barrier() {
-    fence(Ordering::SeqCst);
-    core::hint::black_box(arch::now());
 }
 
 impl fmt::Debug for Virtqueue {
