@@ -58,7 +58,10 @@ pub fn fill_from<T: Transport>(transport: &mut T, bytes: &mut [u8]) -> Result<()
         }
     };
     // A device that was not done must not write to freed memory.
-    reset(transport)?;
+    if let Err(error) = reset(transport) {
+        core::mem::forget(queue);
+        return Err(error);
+    }
     result
 }
 
