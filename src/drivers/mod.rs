@@ -5,10 +5,12 @@
 
 pub mod console;
 mod dma;
-pub mod pci;
-mod ring;
+mod pci;
+pub mod transport;
 pub mod virtio_net;
+pub mod virtio_pci;
 pub mod virtio_rng;
+mod virtqueue;
 
 use core::error;
 use core::fmt;
@@ -24,6 +26,8 @@ pub enum Error {
     NotFound,
     /// The device's registers are not where they should be, or out of reach.
     Unreachable,
+    /// The device has only the interface from before virtio 1.0.
+    Legacy,
     /// The device refuses the features that the driver needs.
     Unsupported,
     /// No memory is left for the device's queues and buffers.
@@ -39,6 +43,7 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Self::NotFound => "no such device",
             Self::Unreachable => "the device's registers are out of reach",
+            Self::Legacy => "the device has only the legacy interface, from before virtio 1.0",
             Self::Unsupported => "the device refuses the features that the driver needs",
             Self::OutOfMemory => "no memory for the device's queues",
             Self::Faulty => "the device does not answer as it should",
@@ -48,15 +53,3 @@ impl fmt::Display for Error {
 }
 
 impl error::Error for Error {}
-
-impl From<virtio_drivers::Error> for Error {
-    fn from(error: virtio_drivers::Error) -> Self {
-        match error {
-            virtio_drivers::Error::DmaError => Self::OutOfMemory,
-            virtio_drivers::Error::InvalidParam | virtio_drivers::Error::Unsupported => {
-                Self::Unsupported
-            }
-            _ => Self::Faulty,
-        }
-    }
-}

@@ -1,74 +1,80 @@
-//! Finding devices on the PCI bus.
+//! Finding devices on the PCI bus, and their registers.
 
 use core::ptr::NonNull;
 
-use virtio_drivers::transport::DeviceType;
-use virtio_drivers::transport::pci::bus::{
-    BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, HeaderType,
-    PCI_CAP_ID_VNDR, PciRoot,
+use pci_types::capability::{PciCapability, PciCapabilityAddress};
+use pci_types::{
+    CommandRegister, ConfigRegionAccess, EndpointHeader, HeaderType, PciAddress, PciHeader,
 };
-use virtio_drivers::transport::pci::{PciTransport, VIRTIO_PCI_CAP_ISR_CFG, virtio_device_type};
+use virtio::Id;
 
 use super::Error;
-use super::dma::Machine;
 use crate::arch;
 
+/// Virtio devices have this vendor (virtio 1.3 §4.1.2).
+const VIRTIO_VENDOR: u16 = 0x1af4;
+
+/// No list of capabilities is longer: each has four bytes at least.
+const MAX_CAPABILITIES: usize = 64;
+
 /// The configuration registers, by way of the arch.
-#[derive(Debug)]
-struct Registers;
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registers;
 
-impl ConfigurationAccess for Registers {
-    fn read_word(&self, at: DeviceFunction, offset: u8) -> u32 {
-        arch::pci_read(at.bus, at.device, at.function, offset)
+impl ConfigRegionAccess for Registers {
+    unsafe fn read(&self, at: PciAddress, offset: u16) -> u32 {
+        arch::pci_read(at.bus(), at.device(), at.function(), offset as u8)
     }
 
-    fn write_word(&mut self, at: DeviceFunction, offset: u8, value: u32) {
-        // SAFETY: written are, by this module and `virtio-drivers`, the command
-        // register of a device that is about to be driven, and its base address
-        // registers, to find out their size, with decoding off.
-        unsafe { arch::pci_write(at.bus, at.device, at.function, offset, value) }
-    }
-
-    unsafe fn unsafe_clone(&self) -> Self {
-        Self
+    unsafe fn write(&self, at: PciAddress, offset: u16, value: u32) {
+        // SAFETY: what the register does to the device is the caller's contract.
+        unsafe { arch::pci_write(at.bus(), at.device(), at.function(), offset as u8, value) }
     }
 }
 
 /// A function of a device on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    at: DeviceFunction,
+    at: PciAddress,
 }
 
-/// A virtio device that is ready to be driven.
-#[derive(Debug)]
-pub(super) struct VirtioDevice {
-    pub(super) transport: PciTransport,
-    /// The register that tells why the device interrupts, and by being read
-    /// takes the interrupt back (virtio 1.3 §4.1.4.5).
-    pub(super) interrupt_status: NonNull<u8>,
-    /// The interrupt line that the firmware has set up.
-    pub(super) interrupt_line: u8,
+/// The addresses that a device answers for, by one of its base address registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    address: u64,
+    bytes: u64,
 }
 
 /// Calls `visit` with every function of every device, in the order of the bus,
 /// bridges followed.
-fn for_each(mut visit: impl FnMut(DeviceFunction, &DeviceFunctionInfo)) {
-    let root = PciRoot::new(Registers);
+fn for_each(mut visit: impl FnMut(Function)) {
     let mut seen = [false; 256];
     let mut found = [0_u8; 256];
     let (mut next, mut end) = (0, 1); // Bus 0 is found to begin with.
     seen[0] = true;
     while next < end {
-        for (at, info) in root.enumerate_bus(found[next]) {
-            visit(at, &info);
-            if info.header_type == HeaderType::PciPciBridge {
-                // PCI-to-PCI Bridge Specification 1.2, 3.2.5.3.
-                let behind = (Registers.read_word(at, 0x18) >> 8) as u8;
-                if !seen[usize::from(behind)] {
-                    seen[usize::from(behind)] = true;
-                    found[end] = behind;
-                    end += 1;
+        for device in 0..32 {
+            let mut functions = 1;
+            let mut function = 0;
+            while function < functions {
+                let at = PciAddress::new(0, found[next], device, function);
+                let header = PciHeader::new(at);
+                function += 1;
+                if header.id(Registers).0 == u16::MAX {
+                    continue; // Nobody answers.
+                }
+                if header.has_multiple_functions(Registers) {
+                    functions = 8;
+                }
+                visit(Function { at });
+                if header.header_type(Registers) == HeaderType::PciPciBridge {
+                    // PCI-to-PCI Bridge Specification 1.2, 3.2.5.3.
+                    let behind = (Function { at }.read(0x18) >> 8) as u8;
+                    if !seen[usize::from(behind)] {
+                        seen[usize::from(behind)] = true;
+                        found[end] = behind;
+                        end += 1;
+                    }
                 }
             }
         }
@@ -77,12 +83,12 @@ fn for_each(mut visit: impl FnMut(DeviceFunction, &DeviceFunctionInfo)) {
 }
 
 /// The first virtio device of a type, and how many more there are.
-pub(super) fn find_virtio(wanted: DeviceType) -> Option<(Function, usize)> {
+pub(super) fn find_virtio(wanted: Id) -> Option<(Function, usize)> {
     let mut first = None;
     let mut count = 0;
-    for_each(|at, info| {
-        if virtio_device_type(info) == Some(wanted) {
-            first.get_or_insert(Function { at });
+    for_each(|function| {
+        if function.virtio_id() == Some(wanted) {
+            first.get_or_insert(function);
             count += 1;
         }
     });
@@ -90,65 +96,111 @@ pub(super) fn find_virtio(wanted: DeviceType) -> Option<(Function, usize)> {
 }
 
 impl Function {
-    /// Makes the device answer to its registers and write to memory.
-    pub(super) fn open_virtio(self) -> Result<VirtioDevice, Error> {
-        let mut root = PciRoot::new(Registers);
-        let bars = root.bars(self.at).map_err(|_| Error::Faulty)?;
-        for bar in bars.iter().flatten() {
-            map(bar)?;
-        }
-        let (_, command) = root.get_status_command(self.at);
-        let command = command | Command::MEMORY_SPACE | Command::BUS_MASTER;
-        root.set_command(self.at, command - Command::INTERRUPT_DISABLE);
-        let interrupt_status = self.interrupt_status(&root, &bars)?;
-        let transport =
-            PciTransport::new::<Machine, _>(&mut root, self.at).map_err(|_| Error::Faulty)?;
-        Ok(VirtioDevice {
-            transport,
-            interrupt_status,
-            // PCI Local Bus Specification 3.0, 6.2.4.
-            interrupt_line: Registers.read_word(self.at, 0x3c) as u8,
-        })
+    fn read(self, offset: u8) -> u32 {
+        arch::pci_read(self.at.bus(), self.at.device(), self.at.function(), offset)
     }
 
-    fn interrupt_status(
-        self,
-        root: &PciRoot<Registers>,
-        bars: &[Option<BarInfo>; 6],
-    ) -> Result<NonNull<u8>, Error> {
-        let capability = root
-            .capabilities(self.at)
-            .filter(|capability| capability.id == PCI_CAP_ID_VNDR)
-            .find(|capability| (capability.private_header >> 8) as u8 == VIRTIO_PCI_CAP_ISR_CFG)
-            .ok_or(Error::Faulty)?;
-        let field = |offset: u8| {
-            let offset = capability.offset.checked_add(offset).ok_or(Error::Faulty)?;
-            Ok::<_, Error>(Registers.read_word(self.at, offset))
+    fn endpoint(self) -> Option<EndpointHeader> {
+        EndpointHeader::from_header(PciHeader::new(self.at), Registers)
+    }
+
+    /// What kind of virtio device it is, if it is one.
+    fn virtio_id(self) -> Option<Id> {
+        let (vendor, device) = PciHeader::new(self.at).id(Registers);
+        let id = match device {
+            _ if vendor != VIRTIO_VENDOR => return None,
+            // Transitional devices say it elsewhere.
+            0x1000..0x1040 => self.endpoint()?.subsystem(Registers).0,
+            0x1040..0x1080 => device - 0x1040,
+            _ => return None,
         };
-        let bar = field(4)? as u8;
-        let offset = u64::from(field(8)?);
-        let Some(Some(BarInfo::Memory { address, size, .. })) = bars.get(usize::from(bar)) else {
-            return Err(Error::Faulty);
-        };
-        if offset >= *size {
+        u8::try_from(id).ok().map(Id::from)
+    }
+
+    /// Makes the device answer to its registers, write to memory and interrupt.
+    pub(super) fn enable(self) {
+        let on = CommandRegister::MEMORY_ENABLE | CommandRegister::BUS_MASTER_ENABLE;
+        PciHeader::new(self.at).update_command(Registers, |command| {
+            (command | on) - CommandRegister::INTERRUPT_DISABLE
+        });
+    }
+
+    /// Where the capabilities are that only the vendor can explain.
+    pub(super) fn vendor_capabilities(self) -> impl Iterator<Item = PciCapabilityAddress> {
+        let header = self.endpoint().into_iter();
+        let all = header.flat_map(|header| header.capabilities(Registers));
+        all.take(MAX_CAPABILITIES)
+            .filter_map(|capability| match capability {
+                PciCapability::Vendor(at) => Some(at),
+                _ => None,
+            })
+    }
+
+    /// The interrupt line that the firmware has set up.
+    pub(super) fn interrupt_line(self) -> u8 {
+        // PCI Local Bus Specification 3.0, 6.2.4.
+        self.read(0x3c) as u8
+    }
+
+    /// Maps `bytes` from `offset` of the window of a base address register.
+    pub(super) fn map(self, bar: u8, offset: u64, bytes: u64) -> Result<NonNull<u8>, Error> {
+        let window = self.window(bar).ok_or(Error::Faulty)?;
+        let end = offset.checked_add(bytes).ok_or(Error::Faulty)?;
+        if end > window.bytes {
             return Err(Error::Faulty);
         }
-        // SAFETY: it lies in a device's window, as just checked.
-        unsafe { arch::map_device_memory(address + offset, 1) }.ok_or(Error::Unreachable)
+        let address = window.address.checked_add(offset);
+        let address = address.ok_or(Error::Unreachable)?;
+        let bytes = usize::try_from(bytes).map_err(|_| Error::Unreachable)?;
+        // SAFETY: the base address register says that the range is the device's.
+        unsafe { arch::map_device_memory(address, bytes) }.ok_or(Error::Unreachable)
     }
-}
 
-/// Maps a device's window, so that it can be reached later without fail.
-fn map(bar: &BarInfo) -> Result<(), Error> {
-    let BarInfo::Memory { address, size, .. } = *bar else {
-        return Ok(());
-    };
-    if address == 0 {
-        return Ok(()); // Not set up; if it is needed, opening the device fails.
+    /// The window of a base address register, `None` if it has none in memory
+    /// (PCI Local Bus Specification 3.0, 6.2.5.1).
+    fn window(self, bar: u8) -> Option<Window> {
+        const LAST: u8 = 5;
+        const IN_PORTS: u32 = 1;
+        const IS_WIDE: u32 = 0b100;
+        const FLAGS: u32 = 0xf;
+        if bar > LAST {
+            return None;
+        }
+        let offset = 0x10 + 4 * bar;
+        let low = self.read(offset);
+        let is_wide = low & IS_WIDE != 0;
+        if low & IN_PORTS != 0 || (is_wide && bar == LAST) {
+            return None;
+        }
+        let high = if is_wide { self.read(offset + 4) } else { 0 };
+        let mut header = PciHeader::new(self.at);
+        let command = header.command(Registers);
+        let decoding = CommandRegister::IO_ENABLE | CommandRegister::MEMORY_ENABLE;
+        header.update_command(Registers, |command| command - decoding);
+        let size_of = |offset: u8, value: u32| {
+            // SAFETY: the device does not answer at what is written meanwhile,
+            // and gets back what was there.
+            unsafe {
+                Registers.write(self.at, offset.into(), u32::MAX);
+                let mask = self.read(offset);
+                Registers.write(self.at, offset.into(), value);
+                mask
+            }
+        };
+        let mask_low = size_of(offset, low) & !FLAGS;
+        let mask_high = if is_wide {
+            size_of(offset + 4, high)
+        } else {
+            u32::MAX
+        };
+        header.update_command(Registers, |_| command);
+        let mask = u64::from(mask_high) << 32 | u64::from(mask_low);
+        let window = Window {
+            address: u64::from(high) << 32 | u64::from(low & !FLAGS),
+            bytes: mask.wrapping_neg(),
+        };
+        (mask_low != 0 || is_wide)
+            .then_some(window)
+            .filter(|window| window.address != 0 && window.bytes != 0)
     }
-    let bytes = usize::try_from(size).map_err(|_| Error::Unreachable)?;
-    // SAFETY: a base address register says that the range belongs to a device.
-    unsafe { arch::map_device_memory(address, bytes) }
-        .map(drop)
-        .ok_or(Error::Unreachable)
 }

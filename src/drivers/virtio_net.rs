@@ -4,28 +4,28 @@
 //! hard part reads the card's interrupt status, which acknowledges it, and
 //! wakes a slot; all else is done by whoever owns the card.
 //!
-//! The card's interrupts are turned on and off by a flag in each queue
-//! (§2.7.7), without `VIRTIO_F_EVENT_IDX`. Each check that could lose a
-//! notification has a barrier before it: a fence and, since QEMU before 8.1
-//! leaves fences out of the code that it makes for one processor, a reading of
-//! the clock, which it does not.
+//! Frames to send are made known to the card together, by [`flush`]; so are
+//! receive buffers, and only when a quarter of them has been used. What was
+//! sent is taken back on the way, without an interrupt.
+//!
+//! [`flush`]: VirtioNet::flush
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use bitflags::bitflags;
-use log::{info, warn};
-use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
+use log::{error, info, warn};
+use virtio::Id;
+use virtio::net::{F, Hdr};
 
-use super::ring::{BUFFER_BYTES, Direction, QUEUE_SIZE, Ring};
-use super::{ETHERNET_HEADER_BYTES, Error, pci};
+use super::transport::{Transport, negotiate, read_config, start};
+use super::virtio_pci::{self, PciTransport};
+use super::virtqueue::{Fault, Notify, Suppression, Virtqueue, Writer};
+use super::{ETHERNET_HEADER_BYTES, Error};
 use crate::arch;
 use crate::sync::WakerSlot;
-
-pub use virtio_drivers::transport::pci::PciTransport;
 
 const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
@@ -33,20 +33,26 @@ const SEND: u16 = 1;
 const MAX_MTU: usize = 1500;
 const MIN_MTU: usize = 576;
 
-/// `virtio_net_hdr` with and without its last field, `num_buffers`, which
-/// exists since virtio 1.0.
-const HEADER_BYTES: usize = 12;
-const LEGACY_HEADER_BYTES: usize = 10;
+/// What stands before each frame.
+const HEADER_BYTES: usize = size_of::<Hdr>();
 
-bitflags! {
-    /// What the driver asks of the card. No offloads, no `EVENT_IDX`.
-    #[derive(Clone, Copy, Debug)]
-    struct Features: u64 {
-        const MTU = 1 << 3;
-        const MAC = 1 << 5;
-        const VERSION_1 = 1 << 32;
-    }
-}
+/// The places of each queue at most, and its buffers.
+const QUEUE_SIZE: u16 = 256;
+
+/// An Ethernet frame without its check sequence, and the card's header.
+const BUFFER_BYTES: usize = 1536;
+
+/// Receive buffers are given back when so many of all are waiting for it: one
+/// in four.
+const REFILL: u16 = 4;
+
+/// Where the fields of the card's configuration are (§5.1.4).
+const CONFIG_MAC: usize = 0;
+const CONFIG_MTU: usize = 10;
+
+/// What the driver asks of the card, no offloads; and what it cannot do without.
+const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX);
+const NEEDED: F = F::MAC.union(F::VERSION_1);
 
 /// What a card's interrupt handler has: lives for ever.
 #[derive(Debug)]
@@ -109,27 +115,25 @@ pub struct VirtioNet<T: Transport> {
     mac: [u8; 6],
     mtu: usize,
     interrupt: &'static Interrupt,
+    /// The queues that were stopped, and why.
+    faults: [Option<Fault>; 2],
 }
 
 /// The receiving queue.
 #[derive(Debug)]
 pub struct Receiver {
-    ring: Ring,
-    header_bytes: usize,
+    queue: Virtqueue,
     /// The buffer of the oldest frame, and the frame's length.
     front: Option<(u16, usize)>,
-    notify: bool,
 }
 
 /// The sending queue.
 #[derive(Debug)]
 pub struct Sender {
-    ring: Ring,
-    header_bytes: usize,
+    queue: Virtqueue,
     free: Vec<u16>,
     /// The buffer that is being filled, and the frame's length.
     filling: Option<(u16, usize)>,
-    notify: bool,
 }
 
 /// Finds the machine's network card and starts it.
@@ -140,11 +144,11 @@ pub struct Sender {
 ///
 /// [`Error::NotFound`] if there is none, else why it cannot be used.
 pub fn probe() -> Result<VirtioNet<PciTransport>, Error> {
-    let (function, others) = pci::find_virtio(DeviceType::Network).ok_or(Error::NotFound)?;
+    let (function, others) = virtio_pci::find(Id::Net)?;
     if others > 0 {
         warn!("the first of {} network cards is used", others + 1);
     }
-    let device = function.open_virtio()?;
+    let device = virtio_pci::open(function)?;
     // SAFETY: it is the device's register, mapped for good.
     let interrupt = unsafe { Interrupt::new(device.interrupt_status) };
     let card = VirtioNet::new(device.transport, interrupt)?;
@@ -171,51 +175,49 @@ impl<T: Transport> VirtioNet<T> {
     ///
     /// Why it cannot be used.
     pub fn new(mut transport: T, interrupt: &'static Interrupt) -> Result<Self, Error> {
-        let features = transport.begin_init(Features::all());
-        if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
-            return Err(Error::Unsupported);
-        }
-        if !features.contains(Features::MAC) {
-            return Err(Error::Unsupported);
-        }
-        let mac = transport
-            .read_consistent(|| transport.read_config_space::<[u8; 6]>(0))
-            .map_err(Error::from)?;
+        let features = F::from(negotiate(&mut transport, WANTED.into(), NEEDED.into())?);
+        let mac = read_config(&transport, |transport| {
+            let mut mac = [0; 6];
+            for (at, byte) in mac.iter_mut().enumerate() {
+                *byte = transport.config_u8(CONFIG_MAC + at)?;
+            }
+            Ok(mac)
+        })?;
         if mac[0] & 1 != 0 || mac == [0; 6] {
             return Err(Error::Faulty);
         }
-        let mtu = if features.contains(Features::MTU) {
-            let mtu = transport.read_config_space::<u16>(10)?;
-            usize::from(mtu).clamp(MIN_MTU, MAX_MTU)
+        let mtu = if features.contains(F::MTU) {
+            usize::from(transport.config_u16(CONFIG_MTU)?).clamp(MIN_MTU, MAX_MTU)
         } else {
             MAX_MTU
         };
-        let header_bytes = if features.contains(Features::VERSION_1) {
-            HEADER_BYTES
+        let suppression = if features.contains(F::EVENT_IDX) {
+            Suppression::EventIndex
         } else {
-            LEGACY_HEADER_BYTES
+            Suppression::Flags
+        };
+        let mut open = |index, writer| {
+            let size = Virtqueue::size(transport.max_queue_size(index), QUEUE_SIZE)?;
+            let queue = Virtqueue::new(size, BUFFER_BYTES, writer, suppression)?;
+            transport.set_queue(index, queue.areas())?;
+            Ok::<_, Error>(queue)
         };
         let mut receive = Receiver {
-            ring: Ring::new(&mut transport, RECEIVE)?,
-            header_bytes,
+            queue: open(RECEIVE, Writer::Device)?,
             front: None,
-            notify: true,
         };
         let mut send = Sender {
-            ring: Ring::new(&mut transport, SEND)?,
-            header_bytes,
+            queue: open(SEND, Writer::Driver)?,
             free: Vec::new(),
             filling: None,
-            notify: false,
         };
         send.free
-            .try_reserve_exact(QUEUE_SIZE)
+            .try_reserve_exact(send.queue.ids().len())
             .map_err(|_| Error::OutOfMemory)?;
-        send.free.extend(0..QUEUE_SIZE as u16);
-        send.ring.set_interrupts(false);
-        transport.finish_init();
-        for buffer in 0..QUEUE_SIZE as u16 {
-            receive.ring.add_receive(buffer);
+        send.free.extend(send.queue.ids());
+        start(&mut transport);
+        for buffer in receive.queue.ids() {
+            receive.give_back(buffer);
         }
         let mut card = Self {
             transport,
@@ -224,6 +226,7 @@ impl<T: Transport> VirtioNet<T> {
             mac,
             mtu,
             interrupt,
+            faults: [None; 2],
         };
         card.flush();
         Ok(card)
@@ -249,43 +252,59 @@ impl<T: Transport> VirtioNet<T> {
         (&mut self.receive, &mut self.send)
     }
 
+    /// How many of the queues were stopped, as the card broke the rules.
+    pub fn faults(&self) -> u64 {
+        self.faults.iter().flatten().count() as u64
+    }
+
     /// Tells the card about frames that were queued and buffers that were given
     /// back.
     pub fn flush(&mut self) {
-        if self.send.notify || self.receive.notify {
-            barrier();
-        }
-        if core::mem::take(&mut self.send.notify) && self.send.ring.queue.should_notify() {
+        self.send.reclaim();
+        if self.send.queue.publish() == Notify::Yes {
             self.transport.notify(SEND);
         }
-        if core::mem::take(&mut self.receive.notify) && self.receive.ring.queue.should_notify() {
+        if self.receive.is_low() && self.receive.queue.publish() == Notify::Yes {
             self.transport.notify(RECEIVE);
         }
+        let faults = [self.receive.queue.fault(), self.send.queue.fault()];
+        if faults != self.faults {
+            self.report(faults);
+        }
+    }
+
+    #[cold]
+    fn report(&mut self, faults: [Option<Fault>; 2]) {
+        let names = ["receiving", "sending"];
+        for ((name, fault), known) in names.iter().zip(faults).zip(self.faults) {
+            if let (Some(fault), None) = (fault, known) {
+                error!("the network card's {name} queue is ignored from now on: {fault}");
+            }
+        }
+        self.faults = faults;
     }
 
     /// Turns the card's interrupts off.
     pub fn mask_interrupts(&mut self) {
-        self.receive.ring.set_interrupts(false);
-        self.send.ring.set_interrupts(false);
+        self.receive.queue.disable_interrupts();
+        self.send.queue.disable_interrupts();
     }
 
     /// Turns the card's interrupts on, for received frames, and if the sending
     /// queue is full, for the frames that it has sent. Returns whether either
     /// is there already.
     pub fn unmask_interrupts(&mut self) -> bool {
-        let full = !self.send.has_room();
-        self.receive.ring.set_interrupts(true);
-        self.send.ring.set_interrupts(full);
-        barrier();
-        let received = self.receive.front.is_some() || self.receive.ring.has_used();
-        received || (full && self.send.ring.has_used())
+        let sent = !self.send.has_room() && self.send.queue.enable_interrupts();
+        let received = self.receive.queue.enable_interrupts();
+        sent || received || self.receive.front.is_some()
     }
 
     /// Notifies the card again, should it not have noticed frames that are to
     /// be sent. Returns whether there are any.
     pub fn kick_again(&mut self) -> bool {
         self.send.reclaim();
-        let unsent = self.send.free.len() < QUEUE_SIZE && !self.send.ring.broken;
+        let queue = &self.send.queue;
+        let unsent = queue.in_flight() > 0 && queue.fault().is_none();
         if unsent {
             self.transport.notify(SEND);
         }
@@ -302,30 +321,21 @@ impl<T: Transport> fmt::Debug for VirtioNet<T> {
     }
 }
 
-/// Orders what was written to memory before what is read from it next, also
-/// where the emulator leaves fences out.
-fn barrier() {
-    fence(Ordering::SeqCst);
-    core::hint::black_box(arch::now());
-}
-
 impl Receiver {
     /// The oldest frame that was received, the same one until it is released.
     pub fn front(&mut self) -> Option<&[u8]> {
-        while self.front.is_none() {
-            let (buffer, len) = self.ring.pop(Direction::Receive)?;
-            match (len as usize).checked_sub(self.header_bytes) {
-                Some(len) if len + self.header_bytes <= BUFFER_BYTES => {
-                    self.front = Some((buffer, len));
-                }
-                // More than the buffer holds, or less than a header.
-                _ => self.give_back(buffer),
-            }
+        if self.front.is_none() {
+            let used = self.queue.take()?;
+            let Some(len) = used.bytes.checked_sub(HEADER_BYTES) else {
+                self.queue.stop(Fault::Headless);
+                return None;
+            };
+            self.front = Some((used.id, len));
         }
         let (buffer, len) = self.front?;
-        // SAFETY: the card has given the buffer back.
-        let bytes = unsafe { self.ring.pool.get(buffer.into()) };
-        bytes.get(self.header_bytes..self.header_bytes + len)
+        self.queue
+            .buffer(buffer)
+            .get(HEADER_BYTES..HEADER_BYTES + len)
     }
 
     /// Gives the oldest frame's buffer back to the card.
@@ -336,8 +346,12 @@ impl Receiver {
     }
 
     fn give_back(&mut self, buffer: u16) {
-        self.ring.add_receive(buffer);
-        self.notify = true;
+        self.queue.offer(buffer, BUFFER_BYTES);
+    }
+
+    /// Whether it is time to make buffers known to the card.
+    fn is_low(&self) -> bool {
+        self.queue.unpublished() >= self.queue.ids().end.div_ceil(REFILL)
     }
 }
 
@@ -347,13 +361,13 @@ impl Sender {
         if self.free.is_empty() {
             self.reclaim();
         }
-        !self.free.is_empty() && !self.ring.broken
+        !self.free.is_empty() && self.queue.fault().is_none()
     }
 
     /// Takes back the buffers of frames that were sent.
     fn reclaim(&mut self) {
-        while let Some((buffer, _)) = self.ring.pop(Direction::Send) {
-            self.free.push(buffer);
+        while let Some(used) = self.queue.take() {
+            self.free.push(used.id);
         }
     }
 
@@ -373,17 +387,14 @@ impl Sender {
             None => self.free.pop().expect("there is room, by the contract"),
         };
         self.filling = Some((buffer, len));
-        // SAFETY: the buffer was free, so the card does not have it.
-        let bytes = unsafe { self.ring.pool.get(buffer.into()) };
         // The header before it stays as it was made: all zeroes, no offloads.
-        &mut bytes[self.header_bytes..self.header_bytes + len]
+        &mut self.queue.buffer(buffer)[HEADER_BYTES..HEADER_BYTES + len]
     }
 
     /// Queues the frame in the buffer that was handed out last.
     pub fn commit(&mut self) {
         if let Some((buffer, len)) = self.filling.take() {
-            self.ring.add_send(buffer, self.header_bytes + len);
-            self.notify = true;
+            self.queue.offer(buffer, HEADER_BYTES + len);
         }
     }
 }

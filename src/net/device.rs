@@ -87,6 +87,11 @@ pub trait Nic: Send {
     /// Notifies the card again of frames that it has not sent yet, should a
     /// notification have been lost. Returns whether there are any.
     fn kick_again(&mut self) -> bool;
+
+    /// How many of the card's queues were stopped, as it broke the rules.
+    fn faults(&self) -> u64 {
+        0
+    }
 }
 
 /// The receiving side of a [`Nic`].

@@ -466,6 +466,7 @@ impl State {
             closing: self.closing.len(),
             time_wait: self.closing.len_of(Wait::Time),
             loopback_lost: self.loopback.lost(),
+            card_faults: self.nic.faults(),
             socket_bytes,
             buffer_bytes: self.budget.used_bytes(),
             buffer_bytes_most: self.budget.most_bytes(),

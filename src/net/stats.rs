@@ -58,6 +58,8 @@ pub struct Stats {
     pub send_queue_full: u64,
     /// Times that a frame was found which no interrupt had announced.
     pub unannounced: u64,
+    /// Queues of the card that were stopped, as it broke the rules.
+    pub card_faults: u64,
     /// Connections that were accepted.
     pub accepted: u64,
     /// Connections that were opened from here.

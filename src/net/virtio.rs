@@ -2,9 +2,8 @@
 
 use alloc::boxed::Box;
 
-use virtio_drivers::transport::Transport;
-
 use super::device::{Backlog, Device, Nic, ReceiveQueue, Room, SendQueue};
+use crate::drivers::transport::Transport;
 use crate::drivers::virtio_net::{Receiver, Sender, VirtioNet};
 
 impl Device {
@@ -54,6 +53,10 @@ impl<T: Transport + Send> Nic for VirtioNet<T> {
 
     fn kick_again(&mut self) -> bool {
         self.kick_again()
+    }
+
+    fn faults(&self) -> u64 {
+        self.faults()
     }
 }
 

@@ -3,6 +3,7 @@
 mod backlog;
 mod buffers;
 mod cancel;
+mod card_model;
 mod closing;
 mod datagrams;
 mod dhcp;
@@ -30,4 +31,5 @@ mod scale;
 mod tcp;
 mod udp;
 mod udp6;
+mod virtqueue;
 mod wire;

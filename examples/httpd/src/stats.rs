@@ -72,8 +72,8 @@ impl Display for Snapshot {
             resets_limited backlog_full out_of_memory refused_connections refused_buffers
             unreceived unsent half_open_evicted half_open_expired half_open_reset
             half_open_restarted orphans_evicted closing_evicted challenges_limited
-            send_queue_full unannounced accepted connected sockets half_open orphans closing
-            time_wait socket_bytes buffer_bytes buffer_bytes_most table_bytes
+            send_queue_full unannounced card_faults accepted connected sockets half_open
+            orphans closing time_wait socket_bytes buffer_bytes buffer_bytes_most table_bytes
         ]);
         Ok(())
     }

@@ -6,7 +6,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use firstpoll::arch::now;
-use firstpoll::drivers::virtio_net::{PciTransport, VirtioNet};
+use firstpoll::drivers::virtio_net::VirtioNet;
+use firstpoll::drivers::virtio_pci::PciTransport;
 use firstpoll::println;
 use firstpoll::time::{Duration, Sleep, sleep};
 

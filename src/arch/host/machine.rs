@@ -66,6 +66,11 @@ pub fn register_irq(_line: u8, _handler: fn(usize), _context: usize) -> Result<(
     Err(IrqError::NoSuchLine)
 }
 
+/// Orders what was written to memory before what is read from it next.
+pub fn device_barrier() {
+    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}
+
 /// There is no device memory.
 ///
 /// # Safety

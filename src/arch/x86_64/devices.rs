@@ -1,10 +1,13 @@
-//! Device interrupts: which handlers a line of the I/O APIC calls.
+//! Devices: which handlers a line of the I/O APIC calls, and the order in which
+//! they see memory.
 
+use core::hint::black_box;
 use core::mem::transmute;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, fence};
 
-use super::{InterruptMutex, io_apic, vectors};
+use super::{InterruptMutex, clock, io_apic, vectors};
 use crate::arch::IrqError;
 
 /// How many devices can share a line.
@@ -35,6 +38,19 @@ impl Line {
             }; SHARED],
         )
     }
+}
+
+/// Orders what was written to memory before what is read from it next, also as
+/// devices see it.
+///
+/// The fence does it on a processor. QEMU before 8.1, when there can be one
+/// processor only, leaves it out of the code that it makes, and the host's
+/// processor reorders; reading the time-stamp counter leaves that code, which
+/// orders too.
+#[inline]
+pub fn device_barrier() {
+    fence(SeqCst);
+    black_box(clock::ticks());
 }
 
 /// Calls `handler` with `context` at each interrupt of `line`, a pin of the I/O

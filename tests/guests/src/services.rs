@@ -148,6 +148,8 @@ async fn report(mut stream: TcpStream, stack: Stack, ticks: Rc<Cell<u64>>) -> Re
         ("refused_buffers", stats.refused_buffers),
         ("half_open_evicted", stats.half_open_evicted),
         ("send_queue_full", stats.send_queue_full),
+        ("unannounced", stats.unannounced),
+        ("card_faults", stats.card_faults),
         ("allocated_bytes", memory.allocated_bytes as u64),
         ("heap_bytes", memory.heap_bytes as u64),
         ("ticks", ticks.get()),

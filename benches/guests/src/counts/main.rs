@@ -1,4 +1,5 @@
-//! Counts what the executor, the timers and an HTTP request cost.
+//! Counts what the executor, the timers, a network card's driver and an HTTP
+//! request cost.
 //!
 //! It prints `name instructions`, each per operation and with the loop
 //! subtracted. Run it without a network card: the program brings its own.
@@ -21,6 +22,7 @@ mod one_set;
 #[path = "../order.rs"]
 mod order;
 
+mod card;
 mod client;
 mod http;
 mod idle;
@@ -49,6 +51,7 @@ fn main(runtime: Runtime) {
 fn count_all() {
     tasks::count();
     timers::count();
+    card::count();
     let mut bench = http::count();
     orders::count(&mut bench);
     syn::count();
