@@ -41,8 +41,9 @@ fn fatal(report: fmt::Arguments<'_>, backtrace: &Backtrace) -> ! {
         print_unlocked(format_args!("in the task spawned at {location}\n"));
     }
     let time = Instant::now() - Instant::ZERO;
+    let (seconds, micros) = (time.as_secs(), time.subsec_micros());
     print_unlocked(format_args!(
-        "core {} after {time:?}: {state}\n",
+        "core {} after {seconds}.{micros:06} s: {state}\n",
         arch::core_id()
     ));
     print_unlocked(format_args!("backtrace:\n{backtrace}"));

@@ -195,7 +195,6 @@ fn parse_ipv4(packet: &[u8], unicast: bool, link: Link) -> Parsed {
 
 /// Extension headers are not for a host like this one, but for the one that
 /// queries for multicast groups carry; packets with others are dropped.
-#[inline(always)]
 fn parse_ipv6(packet: &[u8], unicast: bool, link: Link) -> Parsed {
     let packet = Ipv6Packet::new_checked(packet)?;
     if packet.version() != 6 {

@@ -5,6 +5,10 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
+/// Hashes the key of an index again when a hash table grows. Of one type for
+/// all tables, so that the code that grows them is there once.
+pub(super) type Rehash<'a> = &'a dyn Fn(&u32) -> u64;
+
 #[derive(Clone, Copy, Debug)]
 struct Link {
     previous: u32,

@@ -165,20 +165,33 @@ impl Shared {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
         let result = visit(&mut state, &mut wakes);
-        let mut more = state.take_shared_waker();
+        let shared = state.has_shared_wakers();
         drop(state);
         wakes.wake_all();
-        while let Some(waker) = more {
-            waker.wake();
-            more = self.state.lock().take_shared_waker();
+        if shared {
+            self.wake_shared();
         }
         result
+    }
+
+    /// Wakes those who wait in numbers.
+    #[inline(never)] // Few visits find any.
+    fn wake_shared(&self) {
+        let next = || self.state.lock().take_shared_waker();
+        while let Some(waker) = next() {
+            waker.wake();
+        }
     }
 }
 
 impl State {
-    /// Takes out one waker of those who wait in numbers: for a connection to
+    /// Whether some are to be woken who wait in numbers: for a connection to
     /// accept, or for an address.
+    fn has_shared_wakers(&self) -> bool {
+        self.config_woken || self.listeners.has_woken()
+    }
+
+    /// Takes out one waker of those.
     fn take_shared_waker(&mut self) -> Option<Waker> {
         self.unconfigured
             .take_woken()

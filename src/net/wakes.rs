@@ -2,22 +2,19 @@
 
 use core::task::Waker;
 
-/// Enough for what one step finds mostly; each visit to the stack makes them
-/// anew.
+use heapless::Vec;
+
+/// Enough for what one step finds mostly.
 const CAPACITY: usize = 32;
 
 /// Collects wakers. None is called before the stack is unlocked.
-pub(super) struct Wakes {
-    wakers: [Option<Waker>; CAPACITY],
-    len: usize,
-}
+///
+/// Each visit to the stack makes them anew, so empty places cost nothing.
+pub(super) struct Wakes(Vec<Waker, CAPACITY>);
 
 impl Wakes {
     pub(super) const fn new() -> Self {
-        Self {
-            wakers: [const { None }; CAPACITY],
-            len: 0,
-        }
+        Self(Vec::new())
     }
 
     /// Takes the waker out of `place`; `false` if there is no room for it.
@@ -25,24 +22,28 @@ impl Wakes {
         if place.is_none() {
             return true;
         }
-        let Some(free) = self.wakers.get_mut(self.len) else {
+        if self.0.is_full() {
             return false;
-        };
-        *free = place.take();
-        self.len += 1;
+        }
+        self.0.extend(place.take());
         true
     }
 
     /// Whether two more wakers have room, which is what one step may find.
     pub(super) fn has_room(&self) -> bool {
-        self.len + 2 <= CAPACITY
+        self.0.len() + 2 <= CAPACITY
     }
 
     /// Wakes them, in the order in which they were found.
+    #[inline]
     pub(super) fn wake_all(&mut self) {
-        let found = core::mem::take(&mut self.len);
-        for waker in self.wakers[..found].iter_mut().filter_map(Option::take) {
-            waker.wake();
+        if !self.0.is_empty() {
+            self.wake_found();
         }
+    }
+
+    #[inline(never)] // Most visits find none.
+    fn wake_found(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
     }
 }

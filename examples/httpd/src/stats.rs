@@ -54,7 +54,7 @@ macro_rules! lines {
 
 impl Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "uptime_ms {}", self.uptime.as_millis())?;
+        writeln!(f, "uptime_ms {}", self.uptime.as_millis() as u64)?;
         lines!(f, "memory", self.memory, [heap_bytes allocated_bytes]);
         let executor = &self.executor;
         lines!(f, "executor", executor, [
@@ -64,7 +64,7 @@ impl Display for Snapshot {
             ("interrupt_safe", executor.interrupt_safe_lateness),
             ("ordinary", executor.ordinary_lateness),
         ] {
-            let longest = lateness.longest.as_micros();
+            let longest = lateness.longest.as_micros() as u64;
             writeln!(f, "executor.{kind}_lateness_us {longest}")?;
         }
         lines!(f, "network", self.network, [

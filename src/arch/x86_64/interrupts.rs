@@ -13,6 +13,7 @@
 //! [`Handlers::leave`]: crate::arch::Handlers
 
 use core::arch::naked_asm;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use hermit_sync::ExclusiveCell;
@@ -22,8 +23,9 @@ use x86_64::structures::idt::InterruptDescriptorTable;
 use super::{apic, bottom_half, devices, exceptions, gdt, io_apic, pic, timer, vectors};
 use crate::arch::{Handlers, InterruptCounts};
 
-static IDT: ExclusiveCell<InterruptDescriptorTable> =
-    ExclusiveCell::new(InterruptDescriptorTable::new());
+/// Written at boot, since the image would hold every byte of it otherwise.
+static IDT: ExclusiveCell<MaybeUninit<InterruptDescriptorTable>> =
+    ExclusiveCell::new(MaybeUninit::uninit());
 
 static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -68,6 +70,7 @@ pub(super) fn handlers() -> Option<&'static Handlers> {
 pub fn start_traps() {
     gdt::load();
     let idt = IDT.take().expect("the interrupt table is loaded once");
+    let idt = idt.write(InterruptDescriptorTable::new());
     exceptions::set_entries(idt);
     for (vector, entry) in (0..=u8::MAX).zip(ENTRIES).skip(vectors::PIC.into()) {
         // SAFETY: the entries are interrupt entries that return by `iretq`.

@@ -1,5 +1,7 @@
 //! Memory at boot, and the heap.
 
+use alloc::alloc::{GlobalAlloc, Layout};
+
 use talc::TalcLock;
 use talc::source::Manual;
 
@@ -11,14 +13,37 @@ use crate::arch::Memory;
 /// Less than this is not worth starting with.
 const LEAST_HEAP_BYTES: u64 = 256 << 10;
 
+#[global_allocator]
+static HEAP: Heap = Heap(TalcLock::new(Manual));
+
 /// The allocator: short critical sections with interrupts masked, since
 /// everything may allocate but interrupt handlers.
-#[global_allocator]
-static HEAP: TalcLock<hermit_sync::RawInterruptOneShotMutex, Manual> = TalcLock::new(Manual);
+struct Heap(TalcLock<hermit_sync::RawInterruptOneShotMutex, Manual>);
+
+// SAFETY: all calls go to the one allocator behind the lock.
+unsafe impl GlobalAlloc for Heap {
+    #[inline(never)] // A lock at each of its many callers would be much code.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    #[inline(never)]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.0.dealloc(pointer, layout) }
+    }
+
+    #[inline(never)]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.0.realloc(pointer, layout, bytes) }
+    }
+}
 
 /// How much memory there is and how much is in use.
 pub fn memory() -> Memory {
-    let heap = HEAP.lock();
+    let heap = HEAP.0.lock();
     let counters = heap.counters();
     Memory {
         heap_bytes: counters.claimed_bytes,
@@ -54,7 +79,7 @@ pub fn start_memory() {
         bytes >> 10,
         LEAST_HEAP_BYTES >> 10
     );
-    let mut heap = HEAP.lock();
+    let mut heap = HEAP.0.lock();
     for region in free.regions() {
         let start = core::ptr::with_exposed_provenance_mut(region.start as usize);
         // SAFETY: the region is mapped, free, and from here on the heap's. Too

@@ -89,10 +89,17 @@ impl FreeMemory {
     /// Takes `pages` whole pages out, at the lowest place that has them.
     pub(super) fn take_pages(&mut self, pages: u64) -> Option<u64> {
         let bytes = pages.checked_mul(PAGE_BYTES)?;
-        let regions = self.regions.iter_mut().take(self.count);
-        let region = regions
-            .filter(|region| region.bytes() >= bytes)
-            .min_by_key(|region| region.start)?;
+        let mut lowest: Option<&mut Region> = None;
+        // As a chain of iterators this is unrolled at great length.
+        for region in &mut self.regions[..self.count] {
+            let is_lower = lowest
+                .as_ref()
+                .is_none_or(|lowest| region.start < lowest.start);
+            if region.bytes() >= bytes && is_lower {
+                lowest = Some(region);
+            }
+        }
+        let region = lowest?;
         let start = region.start;
         region.start += bytes;
         Some(start)

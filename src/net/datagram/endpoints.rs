@@ -10,7 +10,7 @@ use smoltcp::time::Instant;
 use super::queue::{Bounds, Queue};
 use crate::net::Error;
 use crate::net::deadlines::Deadlines;
-use crate::net::index_list::IndexList;
+use crate::net::index_list::{IndexList, Rehash};
 use crate::net::random::Random;
 
 /// The first of the ports that are given out (RFC 6335 §6).
@@ -183,8 +183,8 @@ impl Endpoints {
         let generation = slot.generation;
         self.len += 1;
         let slots = &self.slots;
-        self.index
-            .insert_unique(hash_of_new, index, |&index| hash_at(slots, index));
+        let rehash: Rehash<'_> = &|&index| hash_at(slots, index);
+        self.index.insert_unique(hash_of_new, index, rehash);
         Ok(EndpointId { index, generation })
     }
 
@@ -202,9 +202,8 @@ impl Endpoints {
     /// Makes sure that there is a free slot, and place for it everywhere.
     fn reserve(&mut self) -> Option<()> {
         let slots = &self.slots;
-        self.index
-            .try_reserve(1, |&index| hash_at(slots, index))
-            .ok()?;
+        let rehash: Rehash<'_> = &|&index| hash_at(slots, index);
+        self.index.try_reserve(1, rehash).ok()?;
         if self.first_free != NONE {
             return Some(());
         }

@@ -2,14 +2,14 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetFrame, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv6DstUnreachable,
-    Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet,
+    Icmpv6Message, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv6Packet,
 };
 
 /// An IPv4 header without options.
 const IPV4_HEADER_BYTES: usize = 20;
+const IPV6_HEADER_BYTES: usize = 40;
 
 /// What a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,20 +89,22 @@ fn parse_ipv6(packet: &Ipv6Packet<&[u8]>) -> Result<Message, smoltcp::wire::Erro
             ident: message.echo_ident(),
             len: packet.payload().len(),
         },
-        Icmpv6Message::DstUnreachable => {
-            match Icmpv6Repr::parse(&from, &to, &message, &ChecksumCapabilities::default())? {
-                Icmpv6Repr::DstUnreachable {
-                    reason: Icmpv6DstUnreachable::PortUnreachable,
-                    header,
-                    data,
-                } if header.next_header == IpProtocol::Udp => {
-                    port_unreachable(header.src_addr.into(), header.dst_addr.into(), data)
-                }
-                _ => Message::Other,
-            }
+        Icmpv6Message::DstUnreachable
+            if message.msg_code() == Icmpv6DstUnreachable::PortUnreachable.into()
+                && message.verify_checksum(&from, &to) =>
+        {
+            quoted_ipv6(message.payload()).unwrap_or(Message::Other)
         }
         _ => Message::Other,
     })
+}
+
+/// As [`quoted_ipv4`].
+fn quoted_ipv6(packet: &[u8]) -> Option<Message> {
+    let (header, datagram) = packet.split_at_checked(IPV6_HEADER_BYTES)?;
+    let header = Ipv6Packet::new_unchecked(header);
+    (header.next_header() == IpProtocol::Udp)
+        .then(|| port_unreachable(header.src_addr().into(), header.dst_addr().into(), datagram))
 }
 
 /// `datagram` is the beginning of the one that found nobody.

@@ -171,7 +171,11 @@ fn host(text: &str) -> Option<IpAddr> {
 }
 
 fn hosts(text: &str) -> Option<Vec<IpAddr>> {
-    text.split(',').map(host).collect()
+    let mut hosts = Vec::new();
+    for text in text.split(',') {
+        hosts.push(host(text)?);
+    }
+    Some(hosts)
 }
 
 fn ipv4_source(text: &str) -> Option<Ipv4Source> {

@@ -7,11 +7,10 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
-    HardwareAddress, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr, NdiscRepr,
+    HardwareAddress, Icmpv6Packet, IpProtocol, Ipv6Packet, Ipv6Repr, NdiscRepr,
 };
 
 use super::addresses::Path;
@@ -137,7 +136,6 @@ fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
 
 /// Sends a message of neighbour discovery to a group on the link.
 fn send_ndisc(nic: &mut dyn Nic, source: Ipv6Addr, group: Ipv6Addr, message: NdiscRepr<'_>) {
-    let message = Icmpv6Repr::Ndisc(message);
     let header = Ipv6Repr {
         src_addr: source,
         dst_addr: group,
@@ -156,12 +154,9 @@ fn send_ndisc(nic: &mut dyn Nic, source: Ipv6Addr, group: Ipv6Addr, message: Ndi
             payload.fill(0);
             let mut packet = Ipv6Packet::new_unchecked(payload);
             header.emit(&mut packet);
-            message.emit(
-                &source,
-                &group,
-                &mut Icmpv6Packet::new_unchecked(packet.payload_mut()),
-                &ChecksumCapabilities::default(),
-            );
+            let mut packet = Icmpv6Packet::new_unchecked(packet.payload_mut());
+            message.emit(&mut packet);
+            packet.fill_checksum(&source, &group);
         },
     );
 }

@@ -25,7 +25,7 @@ use smoltcp::wire::{TcpControl, TcpRepr, TcpSeqNumber};
 
 use super::segment::{Answer, Marks, reply};
 use crate::net::frame::Key;
-use crate::net::index_list::{Chain, Links};
+use crate::net::index_list::{Chain, Links, Rehash};
 use crate::net::ip::loopback::{self, Link};
 use crate::net::rate::Rate;
 use crate::net::state::State;
@@ -255,10 +255,9 @@ impl Closing {
             return evicted;
         };
         let (records, secret) = (&self.records, self.secret);
-        self.index
-            .insert_unique(key.hash(secret), position, |&position| {
-                records[position as usize].key.hash(secret)
-            });
+        let rehash: Rehash<'_> = &|&position| records[position as usize].key.hash(secret);
+        let hash = key.hash(secret);
+        self.index.insert_unique(hash, position, rehash);
         self.begin_wait(now, position, wait);
         evicted
     }
@@ -335,9 +334,8 @@ impl Closing {
     /// it everywhere.
     fn place(&mut self, record: Record) -> Option<u32> {
         let (records, secret) = (&self.records, self.secret);
-        self.index
-            .try_reserve(1, |&position| records[position as usize].key.hash(secret))
-            .ok()?;
+        let rehash: Rehash<'_> = &|&position| records[position as usize].key.hash(secret);
+        self.index.try_reserve(1, rehash).ok()?;
         if let Some(position) = self.free.pop(&mut self.links) {
             self.records[position as usize] = record;
             return Some(position);

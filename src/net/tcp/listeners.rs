@@ -133,6 +133,11 @@ impl Listeners {
         }
     }
 
+    /// Whether there may be wakers to be woken.
+    pub(in crate::net) fn has_woken(&self) -> bool {
+        self.any_woken
+    }
+
     /// Takes out one waker that is to be woken.
     pub(in crate::net) fn take_woken(&mut self) -> Option<Waker> {
         if !self.any_woken {

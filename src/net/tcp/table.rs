@@ -15,7 +15,7 @@ use super::connection::Connection;
 use crate::net::Error;
 use crate::net::deadlines::Deadlines;
 use crate::net::frame::Key;
-use crate::net::index_list::{IndexList, Links};
+use crate::net::index_list::{IndexList, Links, Rehash};
 
 const NONE: u32 = u32::MAX;
 
@@ -132,17 +132,16 @@ impl Table {
         slot.indexed = true;
         self.len += 1;
         let (slots, secret) = (&self.slots, self.secret);
-        self.index
-            .insert_unique(hash, index, |&index| key_hash(slots, secret, index));
+        let rehash: Rehash<'_> = &|&index| key_hash(slots, secret, index);
+        self.index.insert_unique(hash, index, rehash);
         Ok(index)
     }
 
     /// Makes sure that there is a free slot, and place for it everywhere.
     fn reserve(&mut self) -> Result<(), ()> {
         let (slots, secret) = (&self.slots, self.secret);
-        self.index
-            .try_reserve(1, |&index| key_hash(slots, secret, index))
-            .map_err(drop)?;
+        let rehash: Rehash<'_> = &|&index| key_hash(slots, secret, index);
+        self.index.try_reserve(1, rehash).map_err(drop)?;
         if self.first_free != NONE {
             return Ok(());
         }

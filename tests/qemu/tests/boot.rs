@@ -63,31 +63,6 @@ fn a_processor_that_lacks_what_is_needed_is_told_so() -> Result<()> {
 }
 
 #[test]
-fn no_segment_is_writable_and_executable() -> Result<()> {
-    let image = cargo::build_image("hello", Profile::Release)?;
-    let elf = std::fs::read(image)?;
-    let read = |offset: usize, bytes: usize| -> Result<u64> {
-        let bytes = elf.get(offset..offset + bytes).context("a short file")?;
-        Ok(bytes
-            .iter()
-            .rev()
-            .fold(0, |value, &byte| value << 8 | u64::from(byte)))
-    };
-    let (table, size, count) = (read(32, 8)? as usize, read(54, 2)?, read(56, 2)?);
-    let mut kinds = Vec::new();
-    for header in 0..count {
-        let header = table + (header * size) as usize;
-        let (kind, flags) = (read(header, 4)?, read(header + 4, 4)?);
-        const EXECUTE_WRITE: u64 = 0b11;
-        assert_ne!(flags & EXECUTE_WRITE, EXECUTE_WRITE);
-        kinds.push((kind, flags));
-    }
-    // Loaded for reading and executing, reading, reading and writing; the note.
-    assert_eq!(kinds, [(1, 0b101), (1, 0b100), (1, 0b110), (4, 0b100)]);
-    Ok(())
-}
-
-#[test]
 fn options_reach_the_program() -> Result<()> {
     let run = run(
         "options",
