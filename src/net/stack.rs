@@ -188,7 +188,7 @@ impl State {
     /// Whether some are to be woken who wait in numbers: for a connection to
     /// accept, or for an address.
     fn has_shared_wakers(&self) -> bool {
-        self.config_woken || self.listeners.has_woken()
+        self.unconfigured.has_woken() || self.listeners.has_woken()
     }
 
     /// Takes out one waker of those.

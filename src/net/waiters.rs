@@ -38,6 +38,11 @@ impl Waiters {
         self.woken
     }
 
+    /// Whether there may be wakers to be woken.
+    pub(super) fn has_woken(&self) -> bool {
+        self.woken
+    }
+
     /// Takes out one waker that is to be woken.
     pub(super) fn take_woken(&mut self) -> Option<Waker> {
         if !self.woken {
