@@ -21,6 +21,9 @@ struct Setup {
     raw: Raw,
 }
 
+/// What the far end's stream takes of the sequence: its two ends.
+const STREAM_LEN: usize = 2;
+
 /// A connection whose stream was dropped; the end of the stream has arrived.
 fn dropped() -> Setup {
     let (stack, peer) = start();
@@ -273,17 +276,17 @@ fn a_newer_opening_segment_takes_the_port_from_time_wait() {
 }
 
 #[test]
-fn an_older_opening_segment_is_acknowledged_and_no_more() {
+fn a_late_opening_segment_is_acknowledged_and_no_more() {
     let setup = in_time_wait();
-    setup.raw.opening(setup.raw.seq - 1000);
+    setup.raw.opening(setup.raw.seq - STREAM_LEN);
     assert_eq!(setup.raw.answers(), [setup.raw.acknowledgement()]);
     assert_eq!(counts(setup.stack), (0, 1, 1));
 }
 
 #[test]
-fn an_opening_segment_from_too_far_behind_to_be_late_takes_the_port() {
+fn an_opening_segment_from_before_the_connection_takes_the_port() {
     let mut setup = in_time_wait();
-    setup.raw.seq = setup.raw.seq - (1 << 29);
+    setup.raw.seq = setup.raw.seq - STREAM_LEN - 1;
     setup.raw.handshake();
     assert_eq!(counts(setup.stack), (1, 0, 0));
 }
@@ -293,7 +296,7 @@ fn an_opening_segment_from_too_far_behind_to_be_late_takes_the_port() {
 fn a_peer_that_has_forgotten_the_connection_gets_the_port() {
     let mut setup = in_time_wait();
     let awaited = setup.raw.seq;
-    setup.raw.seq = awaited - 1000;
+    setup.raw.seq = awaited - STREAM_LEN;
     setup.raw.opening(setup.raw.seq);
     assert_eq!(setup.raw.answers().len(), 1);
     setup.raw.send_at(awaited + 1, Rst, b"");

@@ -13,9 +13,13 @@
 //! left to chance, as smoltcp draws it.
 //!
 //! In two points a new connection gets more than those give it. As late counts
-//! only a number that the peer may have used lately, not one of half of all:
-//! there are stacks that go that far in seconds. And a peer whose opening segment was challenged may
-//! reset the record, as it may reset a connection: it has forgotten the old one.
+//! only a number of the old connection's own, not one of half of all. Stacks of
+//! BSD's descent go on by 64,000 for each connection, so that with thousands a
+//! second the numbers have gone all around before TIME-WAIT is over. That late
+//! segments are not taken for the new connection's does not hang on this: they
+//! would have to acknowledge what it has just sent, whose numbers are drawn at
+//! random. And a peer whose opening segment was challenged may reset the record,
+//! as it may reset a connection: it has forgotten the old one.
 
 use alloc::vec::Vec;
 
@@ -43,13 +47,6 @@ const EXPIRY_SLACK: Duration = Duration::from_secs(1);
 
 /// How many records that have expired one step gives back.
 const EXPIRY_STEP: usize = 64;
-
-/// How far behind the beginning of a stream the numbers may be that its peer used
-/// lately for others between the same ends: as far as Linux goes, which counts
-/// on every 64 ns, in 17 s. More would harm: stacks of BSD's descent go on by
-/// 64,000 for each connection, which at 6,000 a second is half of all numbers in
-/// six seconds and all of them in eleven, when TIME-WAIT is just over.
-const RECENT: u32 = 1 << 28;
 
 /// How many challenges may be sent per 100 ms (RFC 5961 §7).
 const CHALLENGE_LIMIT: u32 = 100;
@@ -136,10 +133,11 @@ pub(in crate::net) enum Claim {
 }
 
 impl Record {
-    /// Whether the number of an opening segment may be one of the past.
+    /// Whether the number of an opening segment is one of the connection's own: of
+    /// a late duplicate of its first, most of all.
     fn is_late(&self, begin: TcpSeqNumber) -> bool {
         let behind = |number: TcpSeqNumber| self.awaited.0.wrapping_sub(number.0) as u32;
-        behind(begin) < behind(self.began).saturating_add(RECENT)
+        behind(begin) <= behind(self.began)
     }
 
     /// Whether a segment belongs to the old connection, and what follows.

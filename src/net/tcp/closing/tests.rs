@@ -103,9 +103,7 @@ fn only_a_newer_opening_segment_reopens_and_only_in_time_wait() {
     assert!(reopens(Wait::Time, 1 << 30));
     assert!(reopens(Wait::Time, i32::MAX));
     assert!(reopens(Wait::Time, i32::MIN));
-    let late = -STREAM_LEN - (1 << 28);
-    assert!(reopens(Wait::Time, late));
-    assert!(!reopens(Wait::Time, late + 1));
+    assert!(reopens(Wait::Time, -STREAM_LEN - 1));
     assert!(!reopens(Wait::Time, -STREAM_LEN));
     assert!(!reopens(Wait::Time, 0));
     assert!(!reopens(Wait::Time, -1));
