@@ -39,7 +39,15 @@ fn run(stack: Stack, peer: Ipv4Addr, nobody: Ipv4Addr) -> Result<(), Error> {
     let closed = block_on(TcpStream::connect(stack, SocketAddr::from((peer, 81))));
     println!("closed port: {}", outcome(closed));
 
-    let mut stream = block_on(TcpStream::connect(stack, SocketAddr::from((peer, 80))))?;
+    // The host may begin to listen a little later than this.
+    let deadline = now() + TIMEOUT;
+    let mut stream = loop {
+        match block_on(TcpStream::connect(stack, SocketAddr::from((peer, 80)))) {
+            Err(Error::ConnectionRefused) if now() < deadline => {}
+            connected => break connected?,
+        }
+    };
+    block_on(stream.write_all(b"x"))?;
     println!("reset: {}", outcome(block_on(stream.read(&mut [0; 16]))));
 
     let options = TcpOptions {

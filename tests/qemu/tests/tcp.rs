@@ -129,7 +129,9 @@ fn failures_are_told_apart() -> Result<()> {
     let command_line = format!("{STATIC} peer=10.0.2.2 nobody=10.0.2.77");
     let (mut guest, peer) = network::boot_with_peer("client", &command_line)?;
     let listener = peer.accept_on(80);
-    listener.accept(BOOT_TIMEOUT)?.reset();
+    let mut stream = listener.accept(BOOT_TIMEOUT)?;
+    stream.read_exact(&mut [0])?;
+    stream.reset();
     assert_eq!(guest.wait(10 * SECOND)?, Ending::Guest(0));
     let lines = guest.lines().join("\n");
     for wanted in [
