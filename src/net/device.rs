@@ -4,9 +4,8 @@ use alloc::boxed::Box;
 
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
-use smoltcp::wire::TcpSeqNumber;
 
-use super::tcp::recovery;
+use super::tcp::recovery::{self, End};
 use super::tcp::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::sync::WakerSlot;
@@ -197,8 +196,8 @@ pub(super) struct Sent {
     pub(super) watched: bool,
     /// The ends of the TCP segment that was sent last.
     pub(super) marks: Option<Marks>,
-    /// What is behind the last TCP segment with data or a flag that counts.
-    pub(super) end: Option<TcpSeqNumber>,
+    /// The end of the last TCP segment with data or a flag that counts.
+    pub(super) end: Option<End>,
 }
 
 impl Sent {

@@ -68,11 +68,11 @@ impl Chain {
         self.len
     }
 
-    /// Appends `index`, unless it is in a list.
-    pub(super) fn push(&mut self, links: &mut Links, index: u32) {
+    /// Appends `index`, unless it is in a list; whether it was in none.
+    pub(super) fn push(&mut self, links: &mut Links, index: u32) -> bool {
         let links = &mut links.0;
         if links[index as usize].linked {
-            return;
+            return false;
         }
         links[index as usize] = Link {
             previous: self.last,
@@ -85,6 +85,7 @@ impl Chain {
         }
         self.last = index;
         self.len += 1;
+        true
     }
 
     /// Takes `index`, which is in no other list, out; whether it was in this
@@ -157,9 +158,9 @@ impl IndexList {
         self.chain.len == 0
     }
 
-    /// Appends `index`, unless it is in the list.
-    pub(super) fn push(&mut self, index: u32) {
-        self.chain.push(&mut self.links, index);
+    /// Appends `index`, unless it is in the list; whether it was not.
+    pub(super) fn push(&mut self, index: u32) -> bool {
+        self.chain.push(&mut self.links, index)
     }
 
     /// Takes `index` out; whether it was in the list.
@@ -216,7 +217,7 @@ mod tests {
                     model.retain(|&i| i != index);
                 }
                 _ => {
-                    list.push(index);
+                    assert_eq!(list.push(index), !model.contains(&index));
                     if !model.contains(&index) {
                         model.push_back(index);
                     }

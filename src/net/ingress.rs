@@ -222,6 +222,15 @@ impl State {
                 connection,
             ));
         }
+        if sent.frames > sent.aside {
+            connection.note_transmitted(false);
+        }
+        if connection.note_received(span.bytes) && connection.wake(wakes) {
+            connection.restart_silence(now);
+            self.table.unsettled.note_heard(now, index);
+            self.account_at(link, sent);
+            return;
+        }
         self.account_at(link, sent);
         self.settle(now, index, Cause::Ingress, wakes);
     }

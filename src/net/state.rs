@@ -166,6 +166,15 @@ impl State {
         }
         let trimming = self.trim_due(now, STEP);
         self.table.mark_due_dirty(now, STEP);
+        for _ in 0..STEP {
+            if !wakes.has_room() {
+                break;
+            }
+            let Some(index) = self.table.unsettled.pop_due(now) else {
+                break;
+            };
+            self.settle(now, index, Cause::Egress, wakes);
+        }
         for _ in 0..self.table.dirty.len().min(STEP) {
             if !wakes.has_room() {
                 break;
@@ -185,7 +194,7 @@ impl State {
         self.nic.flush();
         self.blocked_is_known = self.blocked;
         let next = sooner(
-            self.table.deadlines.earliest(),
+            self.table.earliest(),
             self.endpoints.deadlines.earliest(),
         );
         let due = next.is_some_and(|at| at <= now);
@@ -195,7 +204,7 @@ impl State {
 
     /// When the network task wants to run again although nothing happens.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let mut at = self.table.deadlines.earliest();
+        let mut at = self.table.earliest();
         at = sooner(at, self.dhcp.as_ref().and_then(Dhcp::deadline));
         at = sooner(at, self.addresses.deadline());
         at = sooner(at, self.groups.deadline());
@@ -249,6 +258,7 @@ impl State {
         }
         let iface = loopback::interface(link, &mut self.iface, &mut self.loopback);
         let wanted = lost || is_due(iface, now, connection);
+        let mut all_sent = false;
         if wanted {
             for _ in 0..EGRESS_BURST {
                 let (iface, mut port) =
@@ -260,17 +270,20 @@ impl State {
                     connection.note_sent(marks);
                 }
                 exhausted |= port.exhausted;
-                if let Some(end) = port.sent.end
-                    && link != Link::Loopback
-                {
-                    connection.recovery.note_sent(now, end);
+                if let Some(end) = port.sent.end {
+                    all_sent = end.pushes;
+                    if link != Link::Loopback {
+                        connection.recovery.note_sent(now, end.sequence);
+                    }
                 }
                 all.add(port.sent);
-                if result == iface::PollResult::None {
+                if all_sent || result == iface::PollResult::None {
                     break;
                 }
             }
         }
+        let has_sent = all.frames > all.aside;
+        let is_steady = has_sent && connection.note_transmitted(all_sent && !exhausted);
         match link {
             Link::Card => {
                 self.stats.frames_sent += all.frames;
@@ -278,8 +291,12 @@ impl State {
             }
             Link::Loopback => self.stats.loopback_packets += all.frames,
         }
-        if all.frames > all.aside {
+        if has_sent {
             self.table.waiting.remove(index);
+        }
+        if is_steady {
+            self.table.unsettled.note_sent(now, index);
+            return;
         }
         let stuck = wanted && all.frames == all.aside && !exhausted;
         self.settle(now, index, Cause::Egress, wakes);
@@ -379,6 +396,7 @@ impl State {
     /// Notes when a connection wants to be looked at, unless a record can do
     /// what is left to do.
     fn schedule(&mut self, now: Instant, index: u32) {
+        self.table.unsettled.remove(index);
         let Some(connection) = self.table.get_mut(index) else {
             return;
         };

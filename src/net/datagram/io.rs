@@ -298,7 +298,7 @@ impl State {
         }
         self.endpoints.deadlines.set(index, next_try);
         match next_try {
-            Some(_) => self.endpoints.waiting.push(index),
+            Some(_) => drop(self.endpoints.waiting.push(index)),
             None => drop(self.endpoints.waiting.remove(index)),
         }
         if unfinished {

@@ -22,7 +22,7 @@ use crate::net::wakes::Wakes;
 /// How long an acknowledgement waits for data that could carry it. Far below
 /// the 10 ms and more that others take: a peer that sends its request in two
 /// small parts waits for it (RFC 9293 §3.8.6.3 allows up to 500 ms).
-const ACK_DELAY: Duration = Duration::from_millis(1);
+pub(super) const ACK_DELAY: Duration = Duration::from_millis(1);
 
 /// How long unacknowledged data may stay so if the program sets no limit.
 const USER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -63,6 +63,10 @@ impl Phase {
     }
 }
 
+/// What a peer may send until an acknowledgement is due at once; no segment is
+/// smaller than this if there are larger ones (RFC 9293 §3.7.1).
+const PROMPT_ACK_BYTES: u32 = 536;
+
 /// What made a connection's state change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::net) enum Cause {
@@ -99,6 +103,10 @@ pub(in crate::net) struct Connection {
     pub(in crate::net) is_ending: bool,
     /// How far it has sent and acknowledged since then.
     marks: Option<Marks>,
+    /// How much came since anything was sent.
+    unacknowledged_bytes: u32,
+    /// The peer was told of a window from which reading may have to free it.
+    has_low_window: bool,
     silence: Silence,
     pub(in crate::net) recovery: Recovery,
 }
@@ -145,6 +153,8 @@ impl Connection {
             opened_by: None,
             is_ending: false,
             marks: None,
+            unacknowledged_bytes: 0,
+            has_low_window: false,
             silence: Silence {
                 limit: None,
                 limited_at: now,
@@ -252,6 +262,50 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    /// Whether it is in the middle of a conversation, in which segments come and
+    /// go and no timer but those of smoltcp itself runs.
+    #[inline]
+    fn is_steady(&self) -> bool {
+        self.phase == Phase::Open
+            && self.last_state == tcp::State::Established
+            && self.tcp().state() == tcp::State::Established
+            && self.has_address
+            && !self.is_ending
+            && self.options.keep_alive.is_none()
+            && self.options.user_timeout.is_none()
+    }
+
+    /// Notes that a segment with so many bytes came. Returns whether nothing is
+    /// to be sent for it now, nor within the delay of acknowledgements.
+    #[inline]
+    pub(in crate::net) fn note_received(&mut self, bytes: u32) -> bool {
+        self.unacknowledged_bytes = self.unacknowledged_bytes.saturating_add(bytes);
+        let socket = self.tcp();
+        let is_low = socket.recv_queue() > socket.recv_capacity() / 4;
+        let has_unsent = socket.send_queue() > 0;
+        self.has_low_window |= is_low;
+        !has_unsent && self.unacknowledged_bytes <= PROMPT_ACK_BYTES && self.is_steady()
+    }
+
+    /// Notes that the program has read. Returns whether the peer may have to be
+    /// told of a larger window.
+    #[inline]
+    pub(super) fn note_read(&mut self) -> bool {
+        // While less than a quarter is in use, a larger window is never twice as
+        // large as the one that the peer knows, and smoltcp keeps it to itself.
+        let may_tell = self.has_low_window || !self.is_steady();
+        self.has_low_window &= self.tcp().recv_queue() > 0;
+        may_tell
+    }
+
+    /// Notes that segments were sent, `all` of what there was to send. Returns
+    /// whether nothing more is to be sent until the recovery's soonest timer.
+    #[inline]
+    pub(in crate::net) fn note_transmitted(&mut self, all: bool) -> bool {
+        self.unacknowledged_bytes = 0;
+        all && self.is_steady()
     }
 
     /// Collects the wakers of those who can go on; `false` if one found no room.

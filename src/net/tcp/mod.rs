@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `table` | the connections, by their two ends |
+//! | `unsettled` | those in the middle of a conversation, which are not asked for their timers |
 //! | `connection` | a connection's place in life |
 //! | `socket` | its smoltcp socket, whose buffers get memory as they are used |
 //! | `ring` | the pages of such a buffer, and how many there may be |
@@ -36,6 +37,7 @@ mod socket;
 mod stream;
 pub(super) mod sweep;
 pub(super) mod table;
+pub(super) mod unsettled;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf};
 pub use incoming::Incoming;

@@ -199,8 +199,9 @@ impl State {
         match connection.socket.receive(buffer) {
             Ok(0) => Poll::Pending,
             Ok(count) => {
-                // The window may have opened.
-                self.egress_of(now, id, wakes);
+                if connection.note_read() {
+                    self.egress_of(now, id, wakes);
+                }
                 Poll::Ready(Ok(count))
             }
             Err(tcp::RecvError::Finished) => Poll::Ready(Ok(0)),

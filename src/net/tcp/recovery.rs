@@ -28,7 +28,7 @@ use crate::net::frame::Key;
 const DUPLICATES: u8 = 3;
 
 /// The shortest silence that tells of a loss.
-const MIN_SILENCE: Duration = Duration::from_millis(10);
+pub(super) const MIN_SILENCE: Duration = Duration::from_millis(10);
 
 /// How much longer a peer may stay silent that got a single segment, as it may
 /// wait for a second one (RFC 8985 §7.2).
@@ -107,11 +107,23 @@ impl Heard {
     }
 }
 
-/// What is behind the segment in a frame that is sent.
-pub(in crate::net) fn end_of(frame: &[u8]) -> Option<TcpSeqNumber> {
+/// The end of a segment with data or a flag that counts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::net) struct End {
+    /// What is behind it.
+    pub(in crate::net) sequence: TcpSeqNumber,
+    /// Whether it carried the last data that there was.
+    pub(in crate::net) pushes: bool,
+}
+
+/// The end of the segment in a frame that is sent.
+pub(in crate::net) fn end_of(frame: &[u8]) -> Option<End> {
     let segment = tcp(frame)?;
     let len = segment.segment_len();
-    (len > 0).then(|| segment.seq_number() + len)
+    (len > 0).then(|| End {
+        sequence: segment.seq_number() + len,
+        pushes: segment.psh(),
+    })
 }
 
 /// The segment in a frame without extensions of IPv6.

@@ -12,6 +12,7 @@ use smoltcp::iface::SocketStorage;
 use smoltcp::time::Instant;
 
 use super::connection::Connection;
+use super::unsettled::Unsettled;
 use crate::net::Error;
 use crate::net::deadlines::Deadlines;
 use crate::net::frame::Key;
@@ -58,6 +59,8 @@ pub(in crate::net) struct Table {
     pub(super) warm: IndexList,
     /// When each wants to be looked at again.
     pub(in crate::net) deadlines: Deadlines,
+    /// Those that may want it sooner.
+    pub(in crate::net) unsettled: Unsettled,
 }
 
 impl Table {
@@ -76,6 +79,7 @@ impl Table {
             queued: Links::new(),
             warm: IndexList::new(),
             deadlines: Deadlines::new(),
+            unsettled: Unsettled::new(),
         }
     }
 
@@ -101,6 +105,7 @@ impl Table {
             + lists
             + self.queued.memory_bytes()
             + self.deadlines.memory_bytes()
+            + self.unsettled.memory_bytes()
             + self.index.allocation_size();
         (connections + sockets, tables - connections)
     }
@@ -154,6 +159,7 @@ impl Table {
         self.queued.grow(count).map_err(drop)?;
         self.warm.grow(count).map_err(drop)?;
         self.deadlines.grow(count).map_err(drop)?;
+        self.unsettled.grow(count).map_err(drop)?;
         self.slots.try_reserve(1).map_err(drop)?;
         self.first_free = self.slots.len() as u32;
         self.slots.push(Slot {
@@ -177,6 +183,7 @@ impl Table {
             list.remove(index);
         }
         self.deadlines.set(index, None);
+        self.unsettled.remove(index);
         let slot = &mut self.slots[index as usize];
         let connection = slot.connection.take()?;
         slot.generation = slot.generation.wrapping_add(1);
@@ -233,6 +240,15 @@ impl Table {
             if !connection.has_address {
                 self.dirty.push(index as u32);
             }
+        }
+    }
+
+    /// When one wants to be looked at.
+    #[inline]
+    pub(in crate::net) fn earliest(&self) -> Option<Instant> {
+        match (self.deadlines.earliest(), self.unsettled.earliest()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
         }
     }
 
