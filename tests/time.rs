@@ -9,7 +9,9 @@ use std::task::{Context, Poll, Waker};
 use firstpoll::arch::host;
 use firstpoll::executor::stats;
 use firstpoll::runtime;
-use firstpoll::time::{Duration, Elapsed, Instant, Sleep, interval, sleep, sleep_until, timeout};
+use firstpoll::time::{
+    Duration, Elapsed, Instant, Sleep, interval, sleep, sleep_until, timeout, timeout_by,
+};
 use firstpoll::{block_on, spawn, yield_now};
 
 const SEC: Duration = Duration::from_secs(1);
@@ -238,6 +240,43 @@ fn timers_expire_while_the_program_computes() {
     );
     host::advance(10 * MS);
     assert!(woken.load(std::sync::atomic::Ordering::Relaxed));
+}
+
+/// What is put off goes on at its new time, whether that is later or sooner than
+/// the one that is armed, and a limit that is always put off never comes.
+#[test]
+fn a_sleep_that_is_reset_ends_at_its_last_deadline() {
+    start();
+    let ends = |moves: &'static [u32]| {
+        let before = Instant::now();
+        block_on(async move {
+            let mut sleep = sleep(100 * MS);
+            assert_eq!(poll(&mut sleep), Poll::Pending);
+            for &at in moves {
+                sleep.reset(before + at * MS);
+            }
+            sleep.await;
+        });
+        Instant::now() - before
+    };
+    assert_eq!(ends(&[]), 100 * MS);
+    assert_eq!(ends(&[300]), 300 * MS);
+    assert_eq!(ends(&[20]), 20 * MS);
+    assert_eq!(ends(&[300, 20, 40]), 40 * MS);
+    let mut limit = sleep(5 * MS);
+    for _ in 0..10 {
+        limit.reset(Instant::now() + 5 * MS);
+        let pause = block_on(timeout_by(&mut limit, sleep(3 * MS)));
+        assert_eq!(pause, Ok(()));
+    }
+    let before = Instant::now();
+    limit.reset(before + 5 * MS);
+    let silence = timeout_by(&mut limit, pending::<()>());
+    assert_eq!(block_on(silence), Err(Elapsed));
+    assert_eq!(Instant::now(), before + 5 * MS);
+    limit.reset(before + 9 * MS); // Also when it has completed.
+    block_on(limit);
+    assert_eq!(Instant::now(), before + 9 * MS);
 }
 
 #[test]

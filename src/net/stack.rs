@@ -26,6 +26,15 @@ pub(super) struct Shared {
     pub(super) task: WakerSlot,
 }
 
+/// What an attempt is likely to come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// Its end.
+    Ready,
+    /// It has to wait.
+    Pending,
+}
+
 /// A handle to a network stack: small, copyable, for passing around.
 #[derive(Clone, Copy)]
 pub struct Stack {
@@ -116,7 +125,8 @@ impl Shared {
     pub(super) fn visit<R>(&self, visit: impl FnOnce(&mut State, &mut Wakes) -> R) -> R {
         let (result, wants_task) = self.visit_by_task(|state, wakes| {
             let result = visit(state, wakes);
-            (result, state.wants_task())
+            let unchanged = core::mem::take(&mut state.unchanged);
+            (result, !unchanged && state.wants_task())
         });
         if wants_task {
             self.task.wake();
@@ -125,24 +135,29 @@ impl Shared {
     }
 
     /// Makes an attempt; if it has to wait, leaves the context's waker in `place`.
+    ///
+    /// Who expects to wait needs one visit for both, not two.
     pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,
+        expected: Outlook,
         place: impl Fn(&mut State) -> Option<&mut Option<Waker>>,
         mut attempt: impl FnMut(&mut State, &mut Wakes) -> Poll<T>,
     ) -> Poll<T> {
-        let mut registered = false;
-        let result = self.visit(|state, wakes| {
-            let result = attempt(state, wakes);
-            if result.is_pending() {
-                registered = place(state)
-                    .and_then(|place| place.as_ref())
-                    .is_some_and(|known| known.will_wake(context.waker()));
+        if expected == Outlook::Ready {
+            let mut registered = false;
+            let result = self.visit(|state, wakes| {
+                let result = attempt(state, wakes);
+                if result.is_pending() {
+                    registered = place(state)
+                        .and_then(|place| place.as_ref())
+                        .is_some_and(|known| known.will_wake(context.waker()));
+                }
+                result
+            });
+            if result.is_ready() || registered {
+                return result;
             }
-            result
-        });
-        if result.is_ready() || registered {
-            return result;
         }
         // Cloned and dropped with nothing locked: both may run foreign code.
         let mut waker = Some(context.waker().clone());

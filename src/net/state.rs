@@ -79,6 +79,8 @@ pub(super) struct State {
     blocked_is_known: bool,
     /// Answers that a datagram's port is unreachable.
     pub(super) unreachables: Rate,
+    /// A call of the program left nothing to the network task.
+    pub(super) unchanged: bool,
     /// Until when the network task sleeps.
     pub(super) asleep_until: Instant,
     pub(super) stats: Stats,
@@ -131,6 +133,7 @@ impl State {
             blocked: false,
             blocked_is_known: false,
             unreachables: Rate::default(),
+            unchanged: false,
             asleep_until: Instant::ZERO,
             stats: Stats::default(),
         };
@@ -193,10 +196,7 @@ impl State {
         }
         self.nic.flush();
         self.blocked_is_known = self.blocked;
-        let next = sooner(
-            self.table.earliest(),
-            self.endpoints.deadlines.earliest(),
-        );
+        let next = sooner(self.table.earliest(), self.endpoints.deadlines.earliest());
         let due = next.is_some_and(|at| at <= now);
         let card = frames == STEP || self.is_stalled();
         due || trimming || self.has_unsent() || (card && !self.blocked)
@@ -236,13 +236,15 @@ impl State {
                 .is_some_and(|deadline| deadline < self.asleep_until)
     }
 
-    /// Sends what a connection has to send.
-    pub(super) fn egress(&mut self, now: Instant, index: u32, wakes: &mut Wakes) {
+    /// Sends what a connection has to send. Returns whether that leaves it among
+    /// the [`Unsettled`](super::tcp::unsettled::Unsettled), with nothing else
+    /// changed.
+    pub(super) fn egress(&mut self, now: Instant, index: u32, wakes: &mut Wakes) -> bool {
         let Some(connection) = self.table.get_mut(index) else {
-            return;
+            return false;
         };
         if connection.is_paused() {
-            return;
+            return false;
         }
         let link = connection.link;
         let given_up = connection.orphan_until.is_some_and(|end| end <= now);
@@ -296,18 +298,19 @@ impl State {
         }
         if is_steady {
             self.table.unsettled.note_sent(now, index);
-            return;
+            return true;
         }
         let stuck = wanted && all.frames == all.aside && !exhausted;
         self.settle(now, index, Cause::Egress, wakes);
         let Some(connection) = self.table.get(index) else {
-            return;
+            return false;
         };
         let remote = connection.key.remote;
         let closed = connection.tcp().state() == tcp::State::Closed;
         if given_up || (stuck && closed && !connection.phase.is_owned()) {
             // Its reset has left, or will never find the way.
-            return self.discard(index);
+            self.discard(index);
+            return false;
         }
         if exhausted && link == Link::Card && self.table.dirty.remove(index) {
             self.table.stalled.push(index);
@@ -325,6 +328,7 @@ impl State {
                 self.table.deadlines.set(index, Some(now + RETRY));
             }
         }
+        false
     }
 
     /// Draws the conclusions from whatever happened to a connection.

@@ -116,23 +116,32 @@ impl Registration {
         Self { core, key }
     }
 
-    /// Makes `waker` the one that is woken.
-    pub(super) fn update(&self, waker: &Waker) {
+    /// The deadline.
+    pub(super) fn deadline(&self) -> Instant {
+        self.key.deadline()
+    }
+
+    /// Makes `waker` the one that is woken; whether the deadline has not come
+    /// yet.
+    pub(super) fn update(&self, waker: &Waker) -> bool {
         let timers = &CORES[self.core];
         let mut queue = timers.queue.lock();
         match queue.waker_mut(self.key) {
             Some(registered) if !registered.will_wake(waker) => {}
-            _ => return,
+            registered => return registered.is_some(),
         }
         drop(queue);
         // Cloned and dropped outside of the lock: both may run foreign code.
         let mut waker = waker.clone();
         queue = timers.queue.lock();
-        if let Some(registered) = queue.waker_mut(self.key) {
+        let registered = queue.waker_mut(self.key);
+        let is_queued = registered.is_some();
+        if let Some(registered) = registered {
             core::mem::swap(registered, &mut waker);
         }
         drop(queue);
         drop(waker);
+        is_queued
     }
 }
 

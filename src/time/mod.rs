@@ -26,5 +26,5 @@ pub use crate::arch::Instant;
 pub(crate) use expiry::{on_deadline, start};
 pub use interval::{Interval, interval};
 pub use sleep::{Sleep, sleep, sleep_until};
-pub use timeout::{Elapsed, timeout, timeout_at};
+pub use timeout::{Elapsed, timeout, timeout_at, timeout_by};
 pub use wall_clock::wall_clock;

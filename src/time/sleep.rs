@@ -50,6 +50,38 @@ impl Sleep {
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
+
+    /// Makes it complete at `deadline` instead, also once it has completed.
+    ///
+    /// To a later deadline costs next to nothing: the timer stays at the earlier
+    /// one and is moved on when that comes, for which the task may be polled
+    /// once. So a limit that is hardly ever reached, as for a peer's silence, is
+    /// best one `Sleep` that is reset each time the peer says something.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use firstpoll::time::{Duration, Instant, sleep_until, timeout_by};
+    ///
+    /// firstpoll::runtime::init();
+    /// let patience = Duration::from_millis(2);
+    /// let mut limit = sleep_until(Instant::MAX);
+    /// for answer in 1..=3 {
+    ///     limit.reset(firstpoll::arch::now() + patience);
+    ///     let heard = firstpoll::block_on(timeout_by(&mut limit, async { answer }));
+    ///     assert_eq!(heard, Ok(answer));
+    /// }
+    /// ```
+    pub fn reset(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if self
+            .registration
+            .as_ref()
+            .is_some_and(|registration| registration.deadline() > deadline)
+        {
+            self.registration = None;
+        }
+    }
 }
 
 impl Future for Sleep {
@@ -63,9 +95,10 @@ impl Future for Sleep {
             self.registration = None;
             return Poll::Ready(());
         }
-        match &self.registration {
-            Some(registration) => registration.update(context.waker()),
-            None => self.registration = Some(Registration::new(self.deadline, context.waker())),
+        let registration = self.registration.as_ref();
+        if !registration.is_some_and(|registration| registration.update(context.waker())) {
+            // None yet, or that of an earlier deadline, which has come.
+            self.registration = Some(Registration::new(self.deadline, context.waker()));
         }
         Poll::Pending
     }

@@ -7,7 +7,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 use core::time::Duration;
 
-use super::sleep::sleep_until;
+use super::sleep::{Sleep, sleep_until};
 use crate::arch::{self, Instant};
 
 /// The time was up before the future completed.
@@ -54,13 +54,23 @@ pub fn timeout<F: Future>(
 ///
 /// [`Elapsed`] if the deadline comes first; `future` is then dropped.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
+    timeout_by(&mut sleep_until(deadline), future).await
+}
+
+/// Runs `future` until `limit` completes at the latest.
+///
+/// For many in a row: [`Sleep::reset`] makes one limit serve all of them.
+///
+/// # Errors
+///
+/// [`Elapsed`] if the limit completes first; `future` is then dropped.
+pub async fn timeout_by<F: Future>(limit: &mut Sleep, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
-    let mut sleep = sleep_until(deadline);
     poll_fn(|context| {
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));
         }
-        Pin::new(&mut sleep).poll(context).map(|()| Err(Elapsed))
+        Pin::new(&mut *limit).poll(context).map(|()| Err(Elapsed))
     })
     .await
 }

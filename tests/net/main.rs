@@ -5,6 +5,7 @@ mod buffers;
 mod cancel;
 mod card_model;
 mod closing;
+mod conversation;
 mod datagrams;
 mod dhcp;
 mod dns;

@@ -121,6 +121,11 @@ impl Raw {
         self.wire.send(tcp(STACK_IP, PEER_IP, &repr));
     }
 
+    /// A frame that the stack has sent.
+    pub fn receive(&self) -> Option<Vec<u8>> {
+        self.wire.receive()
+    }
+
     /// What the stack has sent, a moment later.
     pub fn answers(&self) -> Vec<Sent> {
         host::advance(AT_ONCE);

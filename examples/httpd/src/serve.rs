@@ -3,7 +3,7 @@
 use core::error::Error;
 
 use firstpoll::arch::now;
-use firstpoll::time::{Duration, Elapsed, timeout, timeout_at};
+use firstpoll::time::{Duration, Elapsed, sleep, timeout_by};
 
 use crate::answer::Pages;
 use crate::session::{Session, Step};
@@ -57,20 +57,21 @@ pub async fn serve<S: ByteStream>(
     pages: &impl Pages,
     patience: Duration,
 ) -> Result<(), S::Error> {
-    let mut deadline = now() + patience;
+    let mut limit = sleep(patience);
     loop {
         match session.step(pages) {
-            Step::Read(buffer) => match timeout_at(deadline, stream.read(buffer)).await {
+            Step::Read(buffer) => match timeout_by(&mut limit, stream.read(buffer)).await {
                 Ok(count) => session.received(count?),
                 Err(Elapsed) => session.timed_out(),
             },
             Step::Write(bytes) => {
-                let Ok(result) = timeout(patience, stream.write_all(bytes)).await else {
+                limit.reset(now() + patience);
+                let Ok(result) = timeout_by(&mut limit, stream.write_all(bytes)).await else {
                     return Ok(());
                 };
                 result?;
                 session.written();
-                deadline = now() + patience;
+                limit.reset(now() + patience);
             }
             Step::ShutDown => {
                 stream.shutdown().await?;
@@ -97,23 +98,24 @@ pub fn serve_blocking<S: ByteStream>(
     pages: &impl Pages,
     patience: Duration,
 ) -> Result<(), S::Error> {
-    let mut deadline = now() + patience;
+    let mut limit = sleep(patience);
     loop {
         match session.step(pages) {
             Step::Read(buffer) => {
-                match executor.block_on(timeout_at(deadline, stream.read(buffer))) {
+                match executor.block_on(timeout_by(&mut limit, stream.read(buffer))) {
                     Ok(count) => session.received(count?),
                     Err(Elapsed) => session.timed_out(),
                 }
             }
             Step::Write(bytes) => {
-                let Ok(result) = executor.block_on(timeout(patience, stream.write_all(bytes)))
-                else {
+                limit.reset(now() + patience);
+                let writing = timeout_by(&mut limit, stream.write_all(bytes));
+                let Ok(result) = executor.block_on(writing) else {
                     return Ok(());
                 };
                 result?;
                 session.written();
-                deadline = now() + patience;
+                limit.reset(now() + patience);
             }
             Step::ShutDown => {
                 executor.block_on(stream.shutdown())?;

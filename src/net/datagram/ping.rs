@@ -11,6 +11,7 @@ use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr};
 
 use super::endpoints::{Endpoint, EndpointId, Protocol};
 use super::queue::{Bounds, zeroes};
+use crate::net::stack::Outlook;
 use crate::net::state::now;
 use crate::net::{Error, Stack};
 use crate::time;
@@ -126,6 +127,7 @@ impl Echo {
         poll_fn(|context| {
             self.stack.shared.poll(
                 context,
+                Outlook::Ready,
                 |state| state.writer_of(self.id),
                 |state, wakes| {
                     state.send_datagram(now(), self.id, &self.message, (None, None), wakes)
@@ -142,6 +144,7 @@ impl Echo {
             loop {
                 let taken = self.stack.shared.poll(
                     context,
+                    Outlook::Ready,
                     |state| state.reader_of(self.id),
                     |state, _| state.take_datagram(self.id, &mut buffer),
                 );

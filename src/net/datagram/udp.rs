@@ -7,6 +7,7 @@ use core::task::{Context, Poll};
 
 use super::endpoints::{Endpoint, EndpointId, Protocol};
 use super::queue::Bounds;
+use crate::net::stack::Outlook;
 use crate::net::state::now;
 use crate::net::{Error, Stack};
 
@@ -278,6 +279,7 @@ impl UdpSocket {
     ) -> Poll<Result<Received, Error>> {
         let taken = self.stack.shared.poll(
             context,
+            Outlook::Ready,
             |state| state.reader_of(self.id),
             |state, _| state.take_datagram(self.id, buffer),
         );
@@ -298,6 +300,7 @@ impl UdpSocket {
     ) -> Poll<Result<(), Error>> {
         self.stack.shared.poll(
             context,
+            Outlook::Ready,
             |state| state.writer_of(self.id),
             |state, wakes| state.send_datagram(now(), self.id, data, (from, to), wakes),
         )

@@ -15,6 +15,7 @@ use super::options::{ListenerOptions, StreamOptions, TcpOptions};
 use super::ports::PortSearch;
 use super::socket::SendError;
 use super::table::SocketId;
+use super::unsettled;
 use crate::net::Error;
 use crate::net::frame::{Key, is_host, is_host_v6};
 use crate::net::ip::loopback::{self, Link};
@@ -197,10 +198,15 @@ impl State {
             return Poll::Ready(Ok(0));
         }
         match connection.socket.receive(buffer) {
-            Ok(0) => Poll::Pending,
+            Ok(0) => {
+                self.unchanged = true;
+                Poll::Pending
+            }
             Ok(count) => {
                 if connection.note_read() {
                     self.egress_of(now, id, wakes);
+                } else {
+                    self.unchanged = true;
                 }
                 Poll::Ready(Ok(count))
             }
@@ -360,7 +366,8 @@ impl State {
     /// once: the network task may not get its turn for a while.
     fn egress_of(&mut self, now: Instant, id: SocketId, wakes: &mut Wakes) {
         if let Some(index) = self.table.index(id) {
-            self.egress(now, index, wakes);
+            let is_unsettled = self.egress(now, index, wakes);
+            self.unchanged = is_unsettled && now + unsettled::SENT >= self.asleep_until;
             self.flush();
         }
     }

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::future::poll_fn;
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
@@ -13,6 +14,7 @@ use super::options::{CongestionControl, StreamOptions, TcpOptions};
 use super::ports::PortSearch;
 use super::table::SocketId;
 use crate::net::frame::Key;
+use crate::net::stack::Outlook;
 use crate::net::state::{State, now};
 use crate::net::wakes::Wakes;
 use crate::net::{Error, Stack};
@@ -31,6 +33,8 @@ pub struct TcpStream {
     stack: Stack,
     id: SocketId,
     key: Key,
+    /// The last read has taken all that was there.
+    is_drained: AtomicBool,
 }
 
 /// Which of the two wakers of a connection.
@@ -42,7 +46,12 @@ enum Side {
 
 impl TcpStream {
     pub(super) fn new(stack: Stack, id: SocketId, key: Key) -> Self {
-        Self { stack, id, key }
+        Self {
+            stack,
+            id,
+            key,
+            is_drained: AtomicBool::new(false),
+        }
     }
 
     /// Connects to `remote` with the default options.
@@ -82,7 +91,7 @@ impl TcpStream {
         };
         let stream = Self::new(stack, id, key);
         let connected = poll_fn(|context| {
-            stream.poll(context, Side::Writer, |state, _, _| {
+            stream.poll(context, Side::Writer, Outlook::Ready, |state, _, _| {
                 state.poll_connected(stream.id)
             })
         });
@@ -262,19 +271,32 @@ impl TcpStream {
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<Result<usize, Error>> {
-        self.poll(context, Side::Reader, |state, now, wakes| {
+        let expected = if self.is_drained.load(Relaxed) {
+            Outlook::Pending
+        } else {
+            Outlook::Ready
+        };
+        let result = self.poll(context, Side::Reader, expected, |state, now, wakes| {
             state.read(now, self.id, buffer, wakes)
-        })
+        });
+        let is_drained = matches!(result, Poll::Ready(Ok(count)) if count < buffer.len());
+        self.is_drained.store(is_drained, Relaxed);
+        result
     }
 
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll(context, Side::Reader, |state, _, _| state.readable(self.id))
+        self.poll(context, Side::Reader, Outlook::Ready, |state, _, _| {
+            state.readable(self.id)
+        })
     }
 
     fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Error>> {
-        self.poll(context, Side::Writer, |state, now, wakes| {
-            state.write(now, self.id, data, wakes)
-        })
+        self.poll(
+            context,
+            Side::Writer,
+            Outlook::Ready,
+            |state, now, wakes| state.write(now, self.id, data, wakes),
+        )
     }
 
     /// Makes an attempt, and if it has to wait, registers the context's waker.
@@ -282,10 +304,12 @@ impl TcpStream {
         &self,
         context: &mut Context<'_>,
         side: Side,
+        expected: Outlook,
         mut attempt: impl FnMut(&mut State, Instant, &mut Wakes) -> Poll<T>,
     ) -> Poll<T> {
         self.stack.shared.poll(
             context,
+            expected,
             |state| self.waker(state, side),
             |state, wakes| attempt(state, now(), wakes),
         )

@@ -23,7 +23,7 @@ use crate::net::index_list::IndexList;
 const HEARD: Duration = Duration::from_micros(ACK_DELAY.as_micros() as u64);
 
 /// After data was sent, the soonest timer is that of the recovery.
-const SENT: Duration = MIN_SILENCE;
+pub(super) const SENT: Duration = MIN_SILENCE;
 
 /// The connections, in the order in which they are to be looked at.
 #[derive(Debug)]
