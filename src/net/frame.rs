@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet,
-    IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket,
+    IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber, UdpPacket,
 };
 
 use super::ip::loopback::Link;
@@ -83,6 +83,21 @@ pub(super) struct Span {
     pub(super) bytes: u32,
 }
 
+/// What a segment of the peer says of our stream and of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// What it awaits.
+    pub(super) ack: TcpSeqNumber,
+    /// Its window, unscaled.
+    pub(super) window: u16,
+    /// What it will send next.
+    pub(super) next: TcpSeqNumber,
+    /// It carries nothing that is to be acknowledged.
+    pub(super) is_empty: bool,
+    /// It is the end of the peer's stream.
+    pub(super) is_end: bool,
+}
+
 /// Whom a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
@@ -92,8 +107,9 @@ pub(super) enum Frame {
     Router,
     /// A router asks for the multicast groups that are listened to.
     Membership,
-    /// A TCP segment.
-    Tcp(Key, Kind, Span),
+    /// A TCP segment, whose checksum nobody has looked at; it says something if
+    /// it is of a connection.
+    Tcp(Key, Kind, Span, Option<Heard>),
     /// A question whether a host is there, which wants to be answered.
     Echo { from: IpAddr, to: IpAddr },
     /// Another ICMP message.
@@ -286,7 +302,19 @@ fn parse_tcp(remote: IpAddr, local: IpAddr, segment: &[u8]) -> Parsed {
         sequence: segment.seq_number().0 as u32,
         bytes: segment.payload().len() as u32,
     };
-    Ok(Frame::Tcp(key, kind, span))
+    let heard = (segment.ack() && !segment.rst()).then(|| Heard {
+        ack: segment.ack_number(),
+        // The one of the handshake is on another scale.
+        window: if segment.syn() {
+            0
+        } else {
+            segment.window_len()
+        },
+        next: segment.seq_number() + segment.segment_len(),
+        is_empty: segment.segment_len() == 0,
+        is_end: segment.fin(),
+    });
+    Ok(Frame::Tcp(key, kind, span, heard))
 }
 
 /// Whether the checksums of a frame with a message of ICMP are right.
@@ -396,7 +424,7 @@ mod tests {
                 sequence: 0x8000_0001,
                 bytes: 0,
             };
-            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open, span));
+            assert_eq!(classify(&frame), Frame::Tcp(key, Kind::Open, span, None));
             for len in 0..frame.len() {
                 assert_eq!(
                     classify(&frame[..len]),

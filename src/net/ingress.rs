@@ -9,14 +9,14 @@ use smoltcp::wire::IpListenEndpoint;
 
 use super::datagram::icmp::{self, Message};
 use super::device::{Port, Sent};
-use super::frame::{Frame, Key, Kind, Reason, Span, classify, classify_own, is_intact};
+use super::frame::{Frame, Heard, Key, Kind, Reason, Span, classify, classify_own, is_intact};
 use super::ip::loopback::{self, Link};
 use super::rate::Rate;
 use super::state::State;
 use super::tcp::closing::Claim;
 use super::tcp::connection::{Cause, Connection, Phase};
 use super::tcp::listeners::ListenerId;
-use super::tcp::recovery::{self, Heard, Verdict};
+use super::tcp::recovery::{self, Verdict};
 use super::tcp::segment;
 use super::wakes::Wakes;
 
@@ -61,8 +61,8 @@ impl State {
         let class = classify(frame);
         self.stats.frames_received += 1;
         match class {
-            Frame::Tcp(key, kind, span) => {
-                self.segment(now, Link::Card, (key, kind, span), wakes);
+            Frame::Tcp(key, kind, span, heard) => {
+                self.segment(now, Link::Card, (key, kind, span), heard, wakes);
             }
             Frame::Neighbour => {
                 self.offer(now, Link::Card);
@@ -97,8 +97,9 @@ impl State {
             return false;
         };
         match classify_own(packet) {
-            Frame::Tcp(key, kind, span) => {
-                self.segment(now, Link::Loopback, (key, kind, span), wakes);
+            // Nothing gets lost on the way to oneself.
+            Frame::Tcp(key, kind, span, _) => {
+                self.segment(now, Link::Loopback, (key, kind, span), None, wakes);
             }
             Frame::Udp(key, len) => self.udp_arrived(now, Link::Loopback, key, len, wakes),
             Frame::Echo { .. } => {
@@ -156,6 +157,7 @@ impl State {
         now: Instant,
         link: Link,
         (key, kind, span): (Key, Kind, Span),
+        heard: Option<Heard>,
         wakes: &mut Wakes,
     ) {
         let mut found = self.table.find(key);
@@ -187,11 +189,6 @@ impl State {
             self.stats.martians += 1;
             return;
         }
-        // Nothing gets lost on the way to oneself.
-        let heard = match link {
-            Link::Card => self.nic.split().0.front().and_then(Heard::of),
-            Link::Loopback => None,
-        };
         let (iface, mut port) =
             loopback::open(link, &mut self.iface, &mut *self.nic, &mut self.loopback);
         port.sent.watched = connection.is_ending;

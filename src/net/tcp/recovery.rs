@@ -22,7 +22,7 @@ use super::connection::Connection;
 use super::segment::{Answer, bare};
 use crate::drivers::ETHERNET_HEADER_BYTES;
 use crate::net::device::{Nic, Port, Sent};
-use crate::net::frame::Key;
+use crate::net::frame::{Heard, Key};
 
 /// How often an acknowledgement must come again to tell of a loss (RFC 5681 §3.2).
 const DUPLICATES: u8 = 3;
@@ -63,20 +63,6 @@ pub(in crate::net) struct Recovery {
     probes: u8,
 }
 
-/// What a segment of the peer says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::net) struct Heard {
-    /// What it awaits.
-    ack: TcpSeqNumber,
-    /// Its window, unscaled.
-    window: u16,
-    /// What it will send next.
-    next: TcpSeqNumber,
-    is_empty: bool,
-    /// It is the end of the peer's stream.
-    pub(in crate::net) is_end: bool,
-}
-
 /// Whether the first unacknowledged segment is to be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::net) enum Verdict {
@@ -84,27 +70,6 @@ pub(in crate::net) enum Verdict {
     Fine,
     /// Yes, it is missing.
     Missing,
-}
-
-impl Heard {
-    /// What a frame says that came for a connection; its checksums are not
-    /// looked at.
-    pub(in crate::net) fn of(frame: &[u8]) -> Option<Self> {
-        let segment = tcp(frame)?;
-        let counts = segment.ack() && !segment.rst();
-        counts.then(|| Self {
-            ack: segment.ack_number(),
-            // The one of the handshake is on another scale.
-            window: if segment.syn() {
-                0
-            } else {
-                segment.window_len()
-            },
-            next: segment.seq_number() + segment.segment_len(),
-            is_empty: segment.segment_len() == 0,
-            is_end: segment.fin(),
-        })
-    }
 }
 
 /// The end of a segment with data or a flag that counts.
