@@ -179,7 +179,11 @@ impl Socket {
 
     /// Reads what was received; returns how many bytes.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, tcp::RecvError> {
-        let count = self.tcp_mut().recv_slice(buffer)?;
+        let socket = self.tcp_mut();
+        if socket.state() == tcp::State::Established && !socket.can_recv() {
+            return Ok(0);
+        }
+        let count = socket.recv_slice(buffer)?;
         self.read_bytes = self.read_bytes.wrapping_add(count as u32);
         self.read_at = self.receive.wrap(self.read_at + count);
         self.held_bytes = self.held_bytes.saturating_sub(count);
