@@ -82,8 +82,12 @@ fn for_each(mut visit: impl FnMut(Function)) {
     }
 }
 
-/// The first virtio device of a type, and how many more there are.
+/// The first virtio device of a type, and how many more there are. Where there
+/// is no bus, none is scanned.
 pub(super) fn find_virtio(wanted: Id) -> Option<(Function, usize)> {
+    if !arch::has_pci() {
+        return None;
+    }
     let mut first = None;
     let mut count = 0;
     for_each(|function| {

@@ -97,6 +97,14 @@ pub(super) fn reset(transport: &mut impl Transport) -> Result<(), Error> {
     Ok(())
 }
 
+/// Resets a device whose queues are about to be freed, for good: it may write to
+/// them until it says that it was reset.
+pub(super) fn reset_at_last(transport: &mut impl Transport) {
+    while reset(transport).is_err() {
+        log::error!("a device does not reset itself; waiting for it");
+    }
+}
+
 /// Reads the configuration until it does not change meanwhile.
 pub(super) fn read_config<T: Transport, R>(
     transport: &T,

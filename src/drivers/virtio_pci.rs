@@ -5,12 +5,13 @@ use core::ptr::NonNull;
 use virtio::pci::{
     CapCfgType, CapData, CommonCfg, CommonCfgVolatileFieldAccess, CommonCfgVolatileWideFieldAccess,
 };
-use virtio::{DeviceStatus, F, Id, le16, le32, le64, le128};
+use virtio::{DeviceStatus, F, le16, le32, le64, le128};
 use volatile::VolatilePtr;
 
 use super::Error;
-use super::pci::{self, Function, Registers};
-use super::transport::{Areas, Transport, reset};
+use super::pci::{Function, Registers};
+use super::transport::{Areas, Transport, reset_at_last};
+use super::virtio_interrupt::Acknowledge;
 
 /// The common configuration up to the queue's addresses, which is all that
 /// virtio 1.0 has of it.
@@ -23,11 +24,10 @@ const MAX_QUEUES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) transport: PciTransport,
-    /// The register that tells why the device interrupts, and by being read
-    /// takes the interrupt back (§4.1.4.5).
-    pub(super) interrupt_status: NonNull<u8>,
+    /// How an interrupt of the line is taken back.
+    pub(super) acknowledge: Acknowledge,
     /// The interrupt line that the firmware has set up.
-    pub(super) interrupt_line: u8,
+    pub(super) line: u8,
 }
 
 /// A device's registers. When they are dropped, the device is reset.
@@ -62,11 +62,6 @@ impl Region {
         let field = unsafe { self.start.add(offset) }.cast::<T>();
         field.is_aligned().then_some(field).ok_or(Error::Faulty)
     }
-}
-
-/// The first device of a type, and how many more there are.
-pub(super) fn find(wanted: Id) -> Result<(Function, usize), Error> {
-    pci::find_virtio(wanted).ok_or(Error::NotFound)
 }
 
 /// Makes a device ready to be driven.
@@ -120,12 +115,12 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
     if !transport.common.is_aligned() {
         return Err(Error::Faulty);
     }
-    let interrupt_status = status.field(0)?;
+    let status = status.field(0)?;
     function.enable();
     Ok(Device {
         transport,
-        interrupt_status,
-        interrupt_line: function.interrupt_line(),
+        acknowledge: Acknowledge::ByRead(status),
+        line: function.interrupt_line(),
     })
 }
 
@@ -212,10 +207,6 @@ impl Transport for PciTransport {
 
 impl Drop for PciTransport {
     fn drop(&mut self) {
-        // The device may write to its queues until it says that it was reset,
-        // and they are about to be freed.
-        while reset(self).is_err() {
-            log::error!("a device does not reset itself; waiting for it");
-        }
+        reset_at_last(self);
     }
 }

@@ -80,6 +80,11 @@ pub unsafe fn map_device_memory(_address: u64, _bytes: usize) -> Option<NonNull<
     None
 }
 
+/// There is no PCI bus.
+pub fn has_pci() -> bool {
+    false
+}
+
 /// Reads as where no PCI device is.
 pub fn pci_read(_bus: u8, _device: u8, _function: u8, _offset: u8) -> u32 {
     u32::MAX

@@ -62,7 +62,7 @@ pub use devices::{device_barrier, register_irq};
 pub use interrupts::{interrupt_counts, set_handlers, start_interrupts, start_traps};
 pub use memory::{memory, start_memory};
 pub use paging::map_device_memory;
-pub use pci::{pci_read, pci_write};
+pub use pci::{has_pci, pci_read, pci_write};
 pub use random::random;
 pub use reserved::ReservedMemory;
 pub use rtc::wall_clock;

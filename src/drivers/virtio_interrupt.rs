@@ -1,0 +1,176 @@
+//! The interrupt of a virtio device, by whatever way it comes.
+//!
+//! | way | what the handler does to the device |
+//! |---|---|
+//! | a line of the PCI bus | reads a status register, which also takes the interrupt back (virtio 1.3 §4.1.4.5) |
+//! | a line of a virtio-mmio device | reads a status register and writes to another what it has seen (§4.2.2) |
+//!
+//! Then it wakes a slot. A change of the device's configuration sets a flag
+//! too, for whoever is woken.
+
+use alloc::boxed::Box;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use virtio::mmio::InterruptStatus;
+
+use crate::sync::WakerSlot;
+
+/// How a device takes back an interrupt of its line.
+#[derive(Clone, Copy, Debug)]
+pub enum Acknowledge {
+    /// When its status register is read.
+    ByRead(NonNull<u8>),
+    /// When what was read from the one register is written to the other.
+    ByWrite {
+        /// Says why the device interrupts.
+        status: NonNull<u32>,
+        /// Takes back what is written to it.
+        acknowledge: NonNull<u32>,
+    },
+}
+
+/// What a device's interrupt handler has: lives for ever.
+#[derive(Debug)]
+pub struct Interrupt {
+    acknowledge: Acknowledge,
+    count: AtomicU64,
+    config_changed: AtomicBool,
+    waker: WakerSlot,
+}
+
+// SAFETY: the registers may be used from anywhere; the rest is atomic.
+unsafe impl Sync for Interrupt {}
+
+impl Interrupt {
+    /// Of a device whose line's interrupts are taken back like this.
+    ///
+    /// # Safety
+    ///
+    /// The registers can be read and written at any time from now on.
+    pub unsafe fn new(acknowledge: Acknowledge) -> &'static Self {
+        Box::leak(Box::new(Self {
+            acknowledge,
+            count: AtomicU64::new(0),
+            config_changed: AtomicBool::new(false),
+            waker: WakerSlot::new(),
+        }))
+    }
+
+    /// What an interrupt of the device's line does: acknowledges it and wakes.
+    /// The line may be shared, and the interrupt another device's.
+    ///
+    /// # Interrupt safety
+    ///
+    /// For interrupt handlers.
+    pub fn handle(&self) {
+        let status = InterruptStatus::from_bits_retain(self.acknowledge());
+        if status.is_empty() {
+            return;
+        }
+        if status.contains(InterruptStatus::CONFIGURATION_CHANGE_NOTIFICATION) {
+            self.config_changed.store(true, Ordering::Relaxed);
+        }
+        self.wake();
+    }
+
+    /// Takes the interrupt back; why there is one, nothing if there is none.
+    fn acknowledge(&self) -> u8 {
+        match self.acknowledge {
+            // SAFETY: readable at any time by the contract of `new`.
+            Acknowledge::ByRead(status) => unsafe { status.read_volatile() },
+            Acknowledge::ByWrite {
+                status,
+                acknowledge,
+            } => {
+                // SAFETY: as above.
+                let seen = u32::from_le(unsafe { status.read_volatile() });
+                if seen != 0 {
+                    // SAFETY: writable at any time by the contract of `new`.
+                    unsafe { acknowledge.write_volatile(seen.to_le()) };
+                }
+                seen as u8
+            }
+        }
+    }
+
+    fn wake(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
+    /// Who is woken.
+    pub fn waker(&self) -> &WakerSlot {
+        &self.waker
+    }
+
+    /// How many interrupts there were.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether the device's configuration, for example the state of its link,
+    /// may have changed since the last call.
+    pub fn take_config_change(&self) -> bool {
+        // Mostly it has not: a look is cheaper than an exchange.
+        self.config_changed.load(Ordering::Relaxed)
+            && self.config_changed.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    fn by_write() -> (&'static Interrupt, &'static [AtomicU32; 2]) {
+        let registers: &'static [AtomicU32; 2] = Box::leak(Box::default());
+        let [status, acknowledge] = registers;
+        // SAFETY: they live for ever.
+        let interrupt = unsafe {
+            Interrupt::new(Acknowledge::ByWrite {
+                status: NonNull::from(status).cast(),
+                acknowledge: NonNull::from(acknowledge).cast(),
+            })
+        };
+        (interrupt, registers)
+    }
+
+    #[test]
+    fn what_was_seen_is_taken_back() {
+        let (interrupt, [status, acknowledge]) = by_write();
+        for seen in [1, 2, 3] {
+            status.store(seen, Ordering::Relaxed);
+            interrupt.handle();
+            assert_eq!(acknowledge.load(Ordering::Relaxed), seen);
+            assert_eq!(interrupt.take_config_change(), seen & 2 != 0);
+            assert!(!interrupt.take_config_change(), "it was taken");
+        }
+        assert_eq!(interrupt.count(), 3);
+    }
+
+    #[test]
+    fn the_interrupt_of_another_device_is_left_alone() {
+        let (interrupt, [_, acknowledge]) = by_write();
+        acknowledge.store(77, Ordering::Relaxed);
+        interrupt.handle();
+        assert_eq!(interrupt.count(), 0);
+        assert_eq!(acknowledge.load(Ordering::Relaxed), 77);
+    }
+
+    #[test]
+    fn a_changed_configuration_is_told_from_a_used_buffer() {
+        let status: &'static AtomicU32 = Box::leak(Box::default());
+        // SAFETY: it lives for ever.
+        let interrupt =
+            unsafe { Interrupt::new(Acknowledge::ByRead(NonNull::from(status).cast())) };
+        status.store(1, Ordering::Relaxed);
+        interrupt.handle();
+        assert!(!interrupt.take_config_change());
+        status.store(3, Ordering::Relaxed);
+        interrupt.handle();
+        assert!(interrupt.take_config_change());
+        assert_eq!(interrupt.count(), 2);
+    }
+}
