@@ -5,6 +5,7 @@
 
 pub mod console;
 mod dma;
+mod msix;
 mod pci;
 pub mod transport;
 pub mod virtio;

@@ -26,6 +26,10 @@ pub trait Transport {
     /// Says what the driver wants of it.
     fn set_driver_features(&mut self, features: F);
 
+    /// Makes the device use the way to interrupt that was chosen, if there is a
+    /// choice; a reset forgets it.
+    fn set_interrupts(&mut self) {}
+
     /// The places of a queue at most, 0 if the device does not have it.
     fn max_queue_size(&mut self, queue: u16) -> u16;
 
@@ -71,11 +75,11 @@ pub(super) fn negotiate(transport: &mut impl Transport, wanted: F, needed: F) ->
     transport.set_driver_features(features);
     status |= DeviceStatus::FEATURES_OK;
     transport.set_status(status);
-    if transport.status().contains(DeviceStatus::FEATURES_OK) {
-        Ok(features)
-    } else {
-        Err(Error::Unsupported)
+    if !transport.status().contains(DeviceStatus::FEATURES_OK) {
+        return Err(Error::Unsupported);
     }
+    transport.set_interrupts();
+    Ok(features)
 }
 
 /// Says that the queues are set up.

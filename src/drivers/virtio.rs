@@ -2,11 +2,12 @@
 //!
 //! | machine | where a device is | how it interrupts |
 //! |---|---|---|
-//! | QEMU's q35, pc | on the PCI bus, which is scanned: [`virtio_pci`] | by its line of the I/O APIC |
+//! | QEMU's q35, pc | on the PCI bus, which is scanned: [`virtio_pci`] | by messages to the local APIC ([`msix`]), or else by its line of the I/O APIC, which it may share |
 //! | QEMU's microvm | on the kernel command line: [`virtio_mmio`] | by its own line of the I/O APIC |
 //!
 //! A device that the command line names is preferred: then no bus is scanned.
 //!
+//! [`msix`]: super::msix
 //! [`virtio_pci`]: super::virtio_pci
 //! [`virtio_mmio`]: super::virtio_mmio
 
@@ -15,9 +16,9 @@ use virtio::{DeviceStatus, F, Id};
 use super::Error;
 use super::pci::{self, Function};
 use super::transport::{Areas, Transport};
-use super::virtio_interrupt::Acknowledge;
+use super::virtio_interrupt::{Acknowledge, Interrupt};
 use super::virtio_mmio::{self, MmioTransport};
-use super::virtio_pci::{self, PciTransport};
+use super::virtio_pci::{self, Cause, PciTransport};
 
 /// A device that was found.
 #[derive(Debug)]
@@ -52,6 +53,34 @@ pub(super) fn find(wanted: Id) -> Result<(Found, usize), Error> {
     }
     let (function, others) = pci::find_virtio(wanted).ok_or(Error::NotFound)?;
     Ok((Found::Pci(function), others))
+}
+
+impl Device {
+    /// Chooses the best way to interrupt that the device has, for as many
+    /// queues: messages, or else its line.
+    pub(super) fn choose_interrupts(&mut self, queues: u16, interrupt: &'static Interrupt) {
+        let AnyTransport::Pci(transport) = &mut self.transport else {
+            return;
+        };
+        let chosen = transport.use_messages(queues, |cause| match cause {
+            Cause::Config => interrupt.register_config(),
+            Cause::Queue => interrupt.register_queue(),
+        });
+        match chosen {
+            Ok(()) | Err(Error::NoInterrupt) => {}
+            Err(error) => log::warn!("interrupts by messages: {error}"),
+        }
+    }
+}
+
+impl AnyTransport {
+    /// How many messages the device interrupts by; none if by its line.
+    pub(super) fn messages(&self) -> u16 {
+        match self {
+            Self::Pci(transport) => transport.messages(),
+            Self::Mmio(_) => 0,
+        }
+    }
 }
 
 impl Found {
@@ -103,6 +132,10 @@ impl Transport for AnyTransport {
 
     fn set_driver_features(&mut self, features: F) {
         either!(self.set_driver_features(features));
+    }
+
+    fn set_interrupts(&mut self) {
+        either!(self.set_interrupts());
     }
 
     fn max_queue_size(&mut self, queue: u16) -> u16 {

@@ -3,6 +3,7 @@
 //! | way | what the handler does to the device |
 //! |---|---|
 //! | a line of the PCI bus | reads a status register, which also takes the interrupt back (virtio 1.3 §4.1.4.5) |
+//! | a message of the PCI device | nothing: it has one for its queues each and one for its configuration |
 //! | a line of a virtio-mmio device | reads a status register and writes to another what it has seen (§4.2.2) |
 //!
 //! Then it wakes a slot. A change of the device's configuration sets a flag
@@ -14,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use virtio::mmio::InterruptStatus;
 
+use crate::arch::{self, IrqError, Message};
 use crate::sync::WakerSlot;
 
 /// How a device takes back an interrupt of its line.
@@ -72,6 +74,61 @@ impl Interrupt {
             self.config_changed.store(true, Ordering::Relaxed);
         }
         self.wake();
+    }
+
+    /// What a message of one of the device's queues does: wakes.
+    ///
+    /// # Interrupt safety
+    ///
+    /// For interrupt handlers.
+    pub fn on_queue(&self) {
+        self.wake();
+    }
+
+    /// What the message of the device's configuration does: notes it, and wakes.
+    ///
+    /// # Interrupt safety
+    ///
+    /// For interrupt handlers.
+    pub fn on_config(&self) {
+        self.config_changed.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Makes the device's line call [`handle`](Self::handle).
+    pub(super) fn register_line(&'static self, line: u8) -> Result<(), IrqError> {
+        // SAFETY: the context is that of an interrupt, as are those below.
+        let handler = |context| unsafe { Self::at(context) }.handle();
+        arch::register_irq(line, handler, self.context())
+    }
+
+    /// A message that calls [`on_queue`](Self::on_queue).
+    pub(super) fn register_queue(&'static self) -> Result<Message, IrqError> {
+        // SAFETY: as above.
+        let handler = |context| unsafe { Self::at(context) }.on_queue();
+        arch::register_message(handler, self.context())
+    }
+
+    /// A message that calls [`on_config`](Self::on_config).
+    pub(super) fn register_config(&'static self) -> Result<Message, IrqError> {
+        // SAFETY: as above.
+        let handler = |context| unsafe { Self::at(context) }.on_config();
+        arch::register_message(handler, self.context())
+    }
+
+    /// What a handler of it is called with.
+    fn context(&'static self) -> usize {
+        core::ptr::from_ref(self).expose_provenance()
+    }
+
+    /// The interrupt that has this context.
+    ///
+    /// # Safety
+    ///
+    /// There is one.
+    unsafe fn at(context: usize) -> &'static Self {
+        // SAFETY: the context is the address of a `'static`.
+        unsafe { &*core::ptr::with_exposed_provenance(context) }
     }
 
     /// Takes the interrupt back; why there is one, nothing if there is none.
@@ -148,6 +205,18 @@ mod tests {
             assert!(!interrupt.take_config_change(), "it was taken");
         }
         assert_eq!(interrupt.count(), 3);
+    }
+
+    #[test]
+    fn a_message_needs_no_look_at_the_device() {
+        let (interrupt, [_, acknowledge]) = by_write();
+        acknowledge.store(77, Ordering::Relaxed);
+        interrupt.on_queue();
+        assert!(!interrupt.take_config_change());
+        interrupt.on_config();
+        assert!(interrupt.take_config_change());
+        assert_eq!(interrupt.count(), 2);
+        assert_eq!(acknowledge.load(Ordering::Relaxed), 77);
     }
 
     #[test]

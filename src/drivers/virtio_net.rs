@@ -21,12 +21,12 @@ use super::transport::{Transport, negotiate, read_config, start};
 use super::virtio::{self, AnyTransport};
 use super::virtqueue::{Fault, Notify, Suppression, Virtqueue, Writer};
 use super::{ETHERNET_HEADER_BYTES, Error};
-use crate::arch;
 
 pub use super::virtio_interrupt::{Acknowledge, Interrupt};
 
 const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
+const QUEUES: u16 = 2;
 
 const MAX_MTU: usize = 1500;
 const MIN_MTU: usize = 576;
@@ -95,23 +95,24 @@ pub fn probe() -> Result<VirtioNet<AnyTransport>, Error> {
     if others > 0 {
         warn!("the first of {} network cards is used", others + 1);
     }
-    let device = found.open()?;
+    let mut device = found.open()?;
     // SAFETY: they are the device's registers, mapped for good.
     let interrupt = unsafe { Interrupt::new(device.acknowledge) };
-    let card = VirtioNet::new(device.transport, interrupt)?;
-    let handler = |context: usize| {
-        let interrupt = core::ptr::with_exposed_provenance::<Interrupt>(context);
-        // SAFETY: the context is the address of the `'static` below.
-        unsafe { &*interrupt }.handle();
-    };
-    let context = core::ptr::from_ref(interrupt).expose_provenance();
+    device.choose_interrupts(QUEUES, interrupt);
     let line = device.line;
-    if let Err(error) = arch::register_irq(line, handler, context) {
-        // The stack will notice, and poll.
-        warn!("interrupt line {line} of the network card: {error}");
-    }
+    let card = VirtioNet::new(device.transport, interrupt)?;
     let [a, b, c, d, e, f] = card.mac;
-    info!("network card {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}, interrupt line {line}");
+    let address = format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    match card.transport.messages() {
+        0 => {
+            if let Err(error) = interrupt.register_line(line) {
+                // The stack will notice, and poll.
+                warn!("interrupt line {line} of the network card: {error}");
+            }
+            info!("network card {address}, interrupt line {line}");
+        }
+        messages => info!("network card {address}, {messages} interrupt messages"),
+    }
     Ok(card)
 }
 

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use uart_16550::backend::Backend;
 
-use crate::arch::{InterruptCounts, IrqError, Memory};
+use crate::arch::{InterruptCounts, IrqError, Memory, Message};
 
 /// Nothing to do: the operating system handles exceptions.
 pub fn start_traps() {}
@@ -64,6 +64,15 @@ pub fn set_memory(memory: Memory) {
 /// Always [`IrqError::NoSuchLine`].
 pub fn register_irq(_line: u8, _handler: fn(usize), _context: usize) -> Result<(), IrqError> {
     Err(IrqError::NoSuchLine)
+}
+
+/// There are no devices that could interrupt by messages.
+///
+/// # Errors
+///
+/// Always [`IrqError::NoMessage`].
+pub fn register_message(_handler: fn(usize), _context: usize) -> Result<Message, IrqError> {
+    Err(IrqError::NoMessage)
 }
 
 /// Orders what was written to memory before what is read from it next.

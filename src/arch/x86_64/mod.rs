@@ -58,7 +58,7 @@ pub use backtrace::Backtrace;
 pub use bottom_half::run_bottom_half;
 pub use clock::{now, start_clock};
 pub use console::ConsolePort;
-pub use devices::{device_barrier, register_irq};
+pub use devices::{device_barrier, register_irq, register_message};
 pub use interrupts::{interrupt_counts, set_handlers, start_interrupts, start_traps};
 pub use memory::{memory, start_memory};
 pub use paging::map_device_memory;
