@@ -30,7 +30,11 @@ fn a_card_may_refuse_what_it_likes() -> Result<()> {
         &["packed=on"],
         &["rx_queue_size=1024", "status=off"],
     ];
-    let of_pci: [&[&str]; 2] = [&["vectors=0"], &["disable-legacy=on", "ioeventfd=off"]];
+    let of_pci: [&[&str]; 3] = [
+        &["vectors=0"],
+        &["vectors=2", "event_idx=off"],
+        &["disable-legacy=on", "ioeventfd=off"],
+    ];
     for machine in MACHINES {
         let of_pci = of_pci.iter().filter(|_| machine != Machine::Microvm);
         for properties in refusals.iter().chain(of_pci) {
