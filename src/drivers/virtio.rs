@@ -2,14 +2,11 @@
 //!
 //! | machine | where a device is | how it interrupts |
 //! |---|---|---|
-//! | QEMU's q35, pc | on the PCI bus, which is scanned: [`virtio_pci`] | by messages to the local APIC ([`msix`]), or else by its line of the I/O APIC, which it may share |
-//! | QEMU's microvm | on the kernel command line: [`virtio_mmio`] | by its own line of the I/O APIC |
+//! | QEMU's q35, pc | on the PCI bus, which is scanned: `virtio_pci` | by messages to the local APIC (`msix`), or else by its line of the I/O APIC, which it may share |
+//! | QEMU's microvm | on the kernel command line: `virtio_mmio` | by its own line of the I/O APIC |
 //!
 //! A device that the command line names is preferred: then no bus is scanned.
-//!
-//! [`msix`]: super::msix
-//! [`virtio_pci`]: super::virtio_pci
-//! [`virtio_mmio`]: super::virtio_mmio
+//! `docs/machines.md` says more.
 
 use virtio::{DeviceStatus, F, Id};
 
@@ -17,8 +14,11 @@ use super::Error;
 use super::pci::{self, Function};
 use super::transport::{Areas, Transport};
 use super::virtio_interrupt::{Acknowledge, Interrupt};
-use super::virtio_mmio::{self, MmioTransport};
-use super::virtio_pci::{self, Cause, PciTransport};
+use super::virtio_mmio;
+use super::virtio_pci::{self, Cause};
+
+pub use super::virtio_mmio::MmioTransport;
+pub use super::virtio_pci::PciTransport;
 
 /// A device that was found.
 #[derive(Debug)]
