@@ -5,6 +5,7 @@ use core::str::{self, FromStr};
 
 use log::warn;
 
+use crate::drivers::virtio_mmio::{self, Place};
 use crate::net::Config;
 
 /// The options of this crate beside those of the network; a program adds its
@@ -47,11 +48,17 @@ impl Args {
         self.words().filter_map(|word| word.ok())
     }
 
-    /// Reports what neither this crate nor the program knows.
+    /// Reports what neither this crate nor the program knows, and devices'
+    /// places that are none.
     pub(crate) fn warn_about_unknown(self, of_program: &[&str]) {
         for word in self.words() {
             match word {
                 Ok(option) if OWN.contains(&option.name) => {}
+                Ok(option) if option.name == virtio_mmio::OPTION => {
+                    if let Err(error) = option.value.parse::<Place>() {
+                        warn!("the option `{option}` is ignored: {error}");
+                    }
+                }
                 Ok(option) if Config::OPTIONS.contains(&option.name) => {}
                 Ok(option) if of_program.contains(&option.name) => {}
                 Ok(option) => warn!("the unknown option `{option}` is ignored"),

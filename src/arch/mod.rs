@@ -58,8 +58,9 @@ pub use deadlines::{Armed, Due, Slot};
 #[cfg(not(firstpoll_loom))]
 pub use imp::{
     Backtrace, ConsolePort, ReservedMemory, command_line, core_state, device_barrier,
-    enable_interrupts, exit, interrupt_counts, map_device_memory, memory, pci_read, pci_write,
-    random, register_irq, start_clock, start_interrupts, start_memory, start_traps, wall_clock,
+    enable_interrupts, exit, has_pci, interrupt_counts, map_device_memory, memory, pci_read,
+    pci_write, random, register_irq, register_message, start_clock, start_interrupts, start_memory,
+    start_traps, wall_clock,
 };
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,
@@ -135,6 +136,15 @@ impl fmt::Display for NoMemory {
 
 impl core::error::Error for NoMemory {}
 
+/// What a device writes, and where, to interrupt without a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where the device writes to.
+    pub address: u64,
+    /// What it writes.
+    pub data: u32,
+}
+
 /// Why a device's interrupt cannot be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IrqError {
@@ -142,6 +152,8 @@ pub enum IrqError {
     NoSuchLine,
     /// Too many devices share the line.
     LineFull,
+    /// All messages are taken, or the core cannot be reached by one.
+    NoMessage,
 }
 
 impl fmt::Display for IrqError {
@@ -149,6 +161,7 @@ impl fmt::Display for IrqError {
         f.write_str(match self {
             Self::NoSuchLine => "the machine has no such interrupt line",
             Self::LineFull => "too many devices share the interrupt line",
+            Self::NoMessage => "no interrupt message is left for the device",
         })
     }
 }

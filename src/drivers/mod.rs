@@ -5,10 +5,14 @@
 
 pub mod console;
 mod dma;
+mod msix;
 mod pci;
 pub mod transport;
+pub mod virtio;
+pub mod virtio_interrupt;
+pub(crate) mod virtio_mmio;
 pub mod virtio_net;
-pub mod virtio_pci;
+mod virtio_pci;
 pub mod virtio_rng;
 mod virtqueue;
 

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use pci_types::capability::{PciCapability, PciCapabilityAddress};
+use pci_types::capability::{MsixCapability, PciCapability, PciCapabilityAddress};
 use pci_types::{
     CommandRegister, ConfigRegionAccess, EndpointHeader, HeaderType, PciAddress, PciHeader,
 };
@@ -45,6 +45,18 @@ struct Window {
     bytes: u64,
 }
 
+impl Window {
+    /// The address of the `bytes` from `offset`.
+    fn part(self, offset: u64, bytes: u64) -> Result<u64, Error> {
+        let end = offset.checked_add(bytes).ok_or(Error::Faulty)?;
+        if bytes == 0 || end > self.bytes {
+            return Err(Error::Faulty);
+        }
+        let address = self.address.checked_add(offset);
+        address.ok_or(Error::Unreachable)
+    }
+}
+
 /// Calls `visit` with every function of every device, in the order of the bus,
 /// bridges followed.
 fn for_each(mut visit: impl FnMut(Function)) {
@@ -82,8 +94,12 @@ fn for_each(mut visit: impl FnMut(Function)) {
     }
 }
 
-/// The first virtio device of a type, and how many more there are.
+/// The first virtio device of a type, and how many more there are. Where there
+/// is no bus, none is scanned.
 pub(super) fn find_virtio(wanted: Id) -> Option<(Function, usize)> {
+    if !arch::has_pci() {
+        return None;
+    }
     let mut first = None;
     let mut count = 0;
     for_each(|function| {
@@ -125,15 +141,27 @@ impl Function {
         });
     }
 
-    /// Where the capabilities are that only the vendor can explain.
-    pub(super) fn vendor_capabilities(self) -> impl Iterator<Item = PciCapabilityAddress> {
+    fn capabilities(self) -> impl Iterator<Item = PciCapability> {
         let header = self.endpoint().into_iter();
         let all = header.flat_map(|header| header.capabilities(Registers));
         all.take(MAX_CAPABILITIES)
+    }
+
+    /// Where the capabilities are that only the vendor can explain.
+    pub(super) fn vendor_capabilities(self) -> impl Iterator<Item = PciCapabilityAddress> {
+        self.capabilities()
             .filter_map(|capability| match capability {
                 PciCapability::Vendor(at) => Some(at),
                 _ => None,
             })
+    }
+
+    /// How the device interrupts by messages, if it can.
+    pub(super) fn msix(self) -> Option<MsixCapability> {
+        self.capabilities().find_map(|capability| match capability {
+            PciCapability::MsiX(msix) => Some(msix),
+            _ => None,
+        })
     }
 
     /// The interrupt line that the firmware has set up.
@@ -145,12 +173,7 @@ impl Function {
     /// Maps `bytes` from `offset` of the window of a base address register.
     pub(super) fn map(self, bar: u8, offset: u64, bytes: u64) -> Result<NonNull<u8>, Error> {
         let window = self.window(bar).ok_or(Error::Faulty)?;
-        let end = offset.checked_add(bytes).ok_or(Error::Faulty)?;
-        if end > window.bytes {
-            return Err(Error::Faulty);
-        }
-        let address = window.address.checked_add(offset);
-        let address = address.ok_or(Error::Unreachable)?;
+        let address = window.part(offset, bytes)?;
         let bytes = usize::try_from(bytes).map_err(|_| Error::Unreachable)?;
         // SAFETY: the base address register says that the range is the device's.
         unsafe { arch::map_device_memory(address, bytes) }.ok_or(Error::Unreachable)
@@ -202,5 +225,30 @@ impl Function {
         (mask_low != 0 || is_wide)
             .then_some(window)
             .filter(|window| window.address != 0 && window.bytes != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_lies_within_the_window() {
+        let window = Window {
+            address: 0xfebd_1000,
+            bytes: 0x1000,
+        };
+        assert_eq!(window.part(0, 0x1000), Ok(0xfebd_1000));
+        assert_eq!(window.part(0xff0, 16), Ok(0xfebd_1ff0));
+        for (offset, bytes) in [
+            (0, 0),
+            (0, 0x1001),
+            (0xff8, 16),
+            (0x1000, 16),
+            (u64::MAX, 16),
+        ] {
+            let part = window.part(offset, bytes);
+            assert_eq!(part, Err(Error::Faulty), "{bytes} at {offset}");
+        }
     }
 }

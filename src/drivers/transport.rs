@@ -26,6 +26,10 @@ pub trait Transport {
     /// Says what the driver wants of it.
     fn set_driver_features(&mut self, features: F);
 
+    /// Makes the device use the way to interrupt that was chosen, if there is a
+    /// choice; a reset forgets it.
+    fn set_interrupts(&mut self) {}
+
     /// The places of a queue at most, 0 if the device does not have it.
     fn max_queue_size(&mut self, queue: u16) -> u16;
 
@@ -71,11 +75,11 @@ pub(super) fn negotiate(transport: &mut impl Transport, wanted: F, needed: F) ->
     transport.set_driver_features(features);
     status |= DeviceStatus::FEATURES_OK;
     transport.set_status(status);
-    if transport.status().contains(DeviceStatus::FEATURES_OK) {
-        Ok(features)
-    } else {
-        Err(Error::Unsupported)
+    if !transport.status().contains(DeviceStatus::FEATURES_OK) {
+        return Err(Error::Unsupported);
     }
+    transport.set_interrupts();
+    Ok(features)
 }
 
 /// Says that the queues are set up.
@@ -95,6 +99,14 @@ pub(super) fn reset(transport: &mut impl Transport) -> Result<(), Error> {
         core::hint::spin_loop();
     }
     Ok(())
+}
+
+/// Resets a device whose queues are about to be freed, for good: it may write to
+/// them until it says that it was reset.
+pub(super) fn reset_at_last(transport: &mut impl Transport) {
+    while reset(transport).is_err() {
+        log::error!("a device does not reset itself; waiting for it");
+    }
 }
 
 /// Reads the configuration until it does not change meanwhile.

@@ -1,8 +1,8 @@
 //! The virtio network card (virtio 1.3 §5.1).
 //!
 //! Two queues, each with buffers of its own. Nothing blocks. The interrupt's
-//! hard part reads the card's interrupt status, which acknowledges it, and
-//! wakes a slot; all else is done by whoever owns the card.
+//! hard part acknowledges it and wakes a slot; all else is done by whoever owns
+//! the card.
 //!
 //! Frames to send are made known to the card together, by [`flush`]; so are
 //! receive buffers, and only when a quarter of them has been used. What was
@@ -10,25 +10,23 @@
 //!
 //! [`flush`]: VirtioNet::flush
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
 
+use ::virtio::Id;
+use ::virtio::net::{F, Hdr};
 use log::{error, info, warn};
-use virtio::Id;
-use virtio::net::{F, Hdr};
 
 use super::transport::{Transport, negotiate, read_config, start};
-use super::virtio_pci::{self, PciTransport};
+use super::virtio::{self, AnyTransport};
 use super::virtqueue::{Fault, Notify, Suppression, Virtqueue, Writer};
 use super::{ETHERNET_HEADER_BYTES, Error};
-use crate::arch;
-use crate::sync::WakerSlot;
+
+pub use super::virtio_interrupt::{Acknowledge, Interrupt};
 
 const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
+const QUEUES: u16 = 2;
 
 const MAX_MTU: usize = 1500;
 const MIN_MTU: usize = 576;
@@ -53,57 +51,6 @@ const CONFIG_MTU: usize = 10;
 /// What the driver asks of the card, no offloads; and what it cannot do without.
 const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX);
 const NEEDED: F = F::MAC.union(F::VERSION_1);
-
-/// What a card's interrupt handler has: lives for ever.
-#[derive(Debug)]
-pub struct Interrupt {
-    status: NonNull<u8>,
-    count: AtomicU64,
-    waker: WakerSlot,
-}
-
-// SAFETY: the status register may be read from anywhere; the rest is atomic.
-unsafe impl Sync for Interrupt {}
-
-impl Interrupt {
-    /// Of a card whose interrupt status register is at `status`.
-    ///
-    /// # Safety
-    ///
-    /// `status` can be read at any time from now on.
-    pub unsafe fn new(status: NonNull<u8>) -> &'static Self {
-        Box::leak(Box::new(Self {
-            status,
-            count: AtomicU64::new(0),
-            waker: WakerSlot::new(),
-        }))
-    }
-
-    /// What an interrupt of the card's line does: acknowledges it and wakes.
-    /// The line may be shared, and the interrupt another device's.
-    ///
-    /// # Interrupt safety
-    ///
-    /// For interrupt handlers.
-    pub fn handle(&self) {
-        // SAFETY: readable at any time by the contract of `new`.
-        let status = unsafe { self.status.read_volatile() };
-        if status != 0 {
-            self.count.fetch_add(1, Ordering::Relaxed);
-            self.waker.wake();
-        }
-    }
-
-    /// Who is woken.
-    pub fn waker(&self) -> &WakerSlot {
-        &self.waker
-    }
-
-    /// How many interrupts there were.
-    pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-}
 
 /// A network card that is ready for use.
 pub struct VirtioNet<T: Transport> {
@@ -143,28 +90,29 @@ pub struct Sender {
 /// # Errors
 ///
 /// [`Error::NotFound`] if there is none, else why it cannot be used.
-pub fn probe() -> Result<VirtioNet<PciTransport>, Error> {
-    let (function, others) = virtio_pci::find(Id::Net)?;
+pub fn probe() -> Result<VirtioNet<AnyTransport>, Error> {
+    let (found, others) = virtio::find(Id::Net)?;
     if others > 0 {
         warn!("the first of {} network cards is used", others + 1);
     }
-    let device = virtio_pci::open(function)?;
-    // SAFETY: it is the device's register, mapped for good.
-    let interrupt = unsafe { Interrupt::new(device.interrupt_status) };
+    let mut device = found.open()?;
+    // SAFETY: they are the device's registers, mapped for good.
+    let interrupt = unsafe { Interrupt::new(device.acknowledge) };
+    device.choose_interrupts(QUEUES, interrupt);
+    let line = device.line;
     let card = VirtioNet::new(device.transport, interrupt)?;
-    let handler = |context: usize| {
-        let interrupt = core::ptr::with_exposed_provenance::<Interrupt>(context);
-        // SAFETY: the context is the address of the `'static` below.
-        unsafe { &*interrupt }.handle();
-    };
-    let context = core::ptr::from_ref(interrupt).expose_provenance();
-    let line = device.interrupt_line;
-    if let Err(error) = arch::register_irq(line, handler, context) {
-        // The stack will notice, and poll.
-        warn!("interrupt line {line} of the network card: {error}");
-    }
     let [a, b, c, d, e, f] = card.mac;
-    info!("network card {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}, interrupt line {line}");
+    let address = format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    match card.transport.messages() {
+        0 => {
+            if let Err(error) = interrupt.register_line(line) {
+                // The stack will notice, and poll.
+                warn!("interrupt line {line} of the network card: {error}");
+            }
+            info!("network card {address}, interrupt line {line}");
+        }
+        messages => info!("network card {address}, {messages} interrupt messages"),
+    }
     Ok(card)
 }
 

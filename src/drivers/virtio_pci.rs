@@ -5,16 +5,24 @@ use core::ptr::NonNull;
 use virtio::pci::{
     CapCfgType, CapData, CommonCfg, CommonCfgVolatileFieldAccess, CommonCfgVolatileWideFieldAccess,
 };
-use virtio::{DeviceStatus, F, Id, le16, le32, le64, le128};
+use virtio::{DeviceStatus, F, le16, le32, le64, le128};
 use volatile::VolatilePtr;
 
 use super::Error;
-use super::pci::{self, Function, Registers};
-use super::transport::{Areas, Transport, reset};
+use super::msix::Msix;
+use super::pci::{Function, Registers};
+use super::transport::{Areas, Transport, reset_at_last};
+use super::virtio_interrupt::Acknowledge;
+use crate::arch::{IrqError, Message};
 
 /// The common configuration up to the queue's addresses, which is all that
 /// virtio 1.0 has of it.
 const COMMON_BYTES: u64 = 56;
+
+/// The vector that is none, also as an answer (§4.1.4.3).
+const NO_VECTOR: u16 = 0xffff;
+/// The vector of the device's configuration; those of its queues follow.
+const CONFIG_VECTOR: u16 = 0;
 
 /// The queues that a driver can have.
 const MAX_QUEUES: usize = 8;
@@ -23,11 +31,10 @@ const MAX_QUEUES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) transport: PciTransport,
-    /// The register that tells why the device interrupts, and by being read
-    /// takes the interrupt back (§4.1.4.5).
-    pub(super) interrupt_status: NonNull<u8>,
+    /// How an interrupt of the line is taken back.
+    pub(super) acknowledge: Acknowledge,
     /// The interrupt line that the firmware has set up.
-    pub(super) interrupt_line: u8,
+    pub(super) line: u8,
 }
 
 /// A device's registers. When they are dropped, the device is reset.
@@ -39,6 +46,26 @@ pub struct PciTransport {
     notify_multiplier: usize,
     /// Where each queue is notified.
     doorbells: [Option<NonNull<u16>>; MAX_QUEUES],
+    function: Function,
+    /// How the device interrupts, unless by its line.
+    messages: Option<Messages>,
+}
+
+/// The messages by which a device interrupts.
+#[derive(Debug)]
+struct Messages {
+    msix: Msix,
+    /// How many vectors there are for queues, at least one.
+    for_queues: u16,
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The device's configuration has changed.
+    Config,
+    /// The device has used buffers of a queue.
+    Queue,
 }
 
 // SAFETY: the registers can be used from any core.
@@ -62,11 +89,6 @@ impl Region {
         let field = unsafe { self.start.add(offset) }.cast::<T>();
         field.is_aligned().then_some(field).ok_or(Error::Faulty)
     }
-}
-
-/// The first device of a type, and how many more there are.
-pub(super) fn find(wanted: Id) -> Result<(Function, usize), Error> {
-    pci::find_virtio(wanted).ok_or(Error::NotFound)
 }
 
 /// Makes a device ready to be driven.
@@ -116,20 +138,81 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
         notify: notify.ok_or(Error::Unreachable)?,
         notify_multiplier: multiplier,
         doorbells: [None; MAX_QUEUES],
+        function,
+        messages: None,
     };
     if !transport.common.is_aligned() {
         return Err(Error::Faulty);
     }
-    let interrupt_status = status.field(0)?;
+    let status = status.field(0)?;
     function.enable();
     Ok(Device {
         transport,
-        interrupt_status,
-        interrupt_line: function.interrupt_line(),
+        acknowledge: Acknowledge::ByRead(status),
+        line: function.interrupt_line(),
     })
 }
 
+/// How many vectors there are for `queues` queues in a table of `entries`, next
+/// to that for the configuration; none if that is the only one.
+fn vectors_for(queues: u16, entries: u16) -> Option<u16> {
+    let vectors = queues.min(entries.saturating_sub(1));
+    (vectors > 0).then_some(vectors)
+}
+
+/// The vector of a queue; queues beyond the vectors share them.
+fn vector_of(queue: u16, for_queues: u16) -> u16 {
+    CONFIG_VECTOR + 1 + queue % for_queues
+}
+
 impl PciTransport {
+    /// Chooses that the device interrupts by messages: one when its
+    /// configuration changes, and one for each of its `queues` queues as long
+    /// as it has enough. `register` makes each known to the processor.
+    ///
+    /// The choice takes effect when the device is started next.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoInterrupt`] if there are not enough messages, else why the
+    /// device cannot send them. It then interrupts by its line.
+    pub(super) fn use_messages(
+        &mut self,
+        queues: u16,
+        register: impl Fn(Cause) -> Result<Message, IrqError>,
+    ) -> Result<(), Error> {
+        let mut msix = Msix::open(self.function)?;
+        let for_queues = vectors_for(queues, msix.entries()).ok_or(Error::NoInterrupt)?;
+        for vector in CONFIG_VECTOR..=for_queues {
+            let cause = match vector {
+                CONFIG_VECTOR => Cause::Config,
+                _ => Cause::Queue,
+            };
+            let message = register(cause).map_err(|_| Error::NoInterrupt)?;
+            msix.set(vector, message);
+        }
+        msix.enable();
+        self.messages = Some(Messages { msix, for_queues });
+        Ok(())
+    }
+
+    /// How many messages the device interrupts by; none if by its line.
+    pub(super) fn messages(&self) -> u16 {
+        let messages = self.messages.as_ref();
+        messages.map_or(0, |messages| messages.for_queues + 1)
+    }
+
+    /// Goes on if the device `took` a vector, and otherwise back to its line.
+    fn check_vector(&mut self, took: bool) {
+        if took {
+            return;
+        }
+        if let Some(mut messages) = self.messages.take() {
+            log::warn!("a device takes no vector; it interrupts by its line");
+            messages.msix.disable();
+        }
+    }
+
     fn common(&self) -> VolatilePtr<'_, CommonCfg> {
         // SAFETY: `open` mapped it for good. It is shorter than its type where
         // the device is older than that; only fields of virtio 1.0 are used.
@@ -164,6 +247,15 @@ impl Transport for PciTransport {
         }
     }
 
+    fn set_interrupts(&mut self) {
+        if self.messages.is_some() {
+            let vector = self.common().config_msix_vector();
+            vector.write(le16::from_ne(CONFIG_VECTOR));
+            let took = vector.read().to_ne() != NO_VECTOR;
+            self.check_vector(took);
+        }
+    }
+
     fn max_queue_size(&mut self, queue: u16) -> u16 {
         let common = self.common();
         common.queue_select().write(le16::from_ne(queue));
@@ -176,6 +268,13 @@ impl Transport for PciTransport {
         let offset = usize::from(common.queue_notify_off().read().to_ne());
         let offset = offset.checked_mul(self.notify_multiplier);
         let doorbell = self.notify.field(offset.ok_or(Error::Faulty)?)?;
+        if let Some(messages) = &self.messages {
+            let vector = vector_of(queue, messages.for_queues);
+            common.queue_msix_vector().write(le16::from_ne(vector));
+            let took = common.queue_msix_vector().read().to_ne() != NO_VECTOR;
+            self.check_vector(took);
+        }
+        let common = self.common();
         common.queue_size().write(le16::from_ne(areas.size));
         common.queue_desc().write(le64::from_ne(areas.descriptors));
         common.queue_driver().write(le64::from_ne(areas.available));
@@ -212,10 +311,28 @@ impl Transport for PciTransport {
 
 impl Drop for PciTransport {
     fn drop(&mut self) {
-        // The device may write to its queues until it says that it was reset,
-        // and they are about to be freed.
-        while reset(self).is_err() {
-            log::error!("a device does not reset itself; waiting for it");
+        reset_at_last(self);
+        if let Some(messages) = &mut self.messages {
+            messages.msix.disable();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_share_vectors_if_there_are_too_few() {
+        let vectors = |entries| {
+            let for_queues = vectors_for(2, entries)?;
+            Some([0, 1].map(|queue| vector_of(queue, for_queues)))
+        };
+        assert_eq!(vectors(0), None);
+        assert_eq!(vectors(1), None, "it is for the configuration");
+        assert_eq!(vectors(2), Some([1, 1]));
+        for entries in [3, 4, 2048] {
+            assert_eq!(vectors(entries), Some([1, 2]));
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use virtio::{F, Id};
+use ::virtio::{F, Id};
 
 use super::transport::{Transport, negotiate, reset, start};
 use super::virtqueue::{Notify, Suppression, Virtqueue, Writer};
-use super::{Error, virtio_pci};
+use super::{Error, virtio};
 use crate::arch;
 
 const QUEUE: u16 = 0;
@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 ///
 /// [`Error::NotFound`] if there is none, else why it did not fill them.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
-    let (function, _) = virtio_pci::find(Id::Rng)?;
-    fill_from(&mut virtio_pci::open(function)?.transport, bytes)
+    let (found, _) = virtio::find(Id::Rng)?;
+    fill_from(&mut found.open()?.transport, bytes)
 }
 
 /// Fills `bytes` from the entropy device behind `transport`.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use firstpoll::arch::host;
 use firstpoll::drivers::Error;
 use firstpoll::drivers::transport::{Areas, Transport};
-use firstpoll::drivers::virtio_net::Interrupt;
+use firstpoll::drivers::virtio_net::{Acknowledge, Interrupt};
 use virtio::{DeviceStatus, F, le128};
 
 use crate::wire::STACK_MAC;
@@ -152,7 +152,8 @@ impl Far {
     pub fn new(offered: u64, queue_limits: [u16; 2]) -> (Self, FakeTransport) {
         let status: &'static AtomicU8 = Box::leak(Box::default());
         // SAFETY: it lives for ever.
-        let interrupt = unsafe { Interrupt::new(NonNull::from(status).cast()) };
+        let interrupt =
+            unsafe { Interrupt::new(Acknowledge::ByRead(NonNull::from(status).cast())) };
         let card = Arc::new(Mutex::new(Card {
             offered,
             queue_limits,

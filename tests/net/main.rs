@@ -14,6 +14,7 @@ mod frames;
 mod frames6;
 mod garbage;
 mod impaired;
+mod interrupts;
 mod ip;
 mod ip6;
 mod leases;

@@ -87,7 +87,7 @@ pub struct RunArgs {
     /// `mode=M`, the program NAME-M if there is one; with a `/` in it, the
     /// path of a package of your own, which is built, or of a kernel image
     pub program: String,
-    /// QEMU's machine; microvm is not supported yet
+    /// QEMU's machine; microvm, which has no PCI, starts soonest
     #[arg(long, value_enum, default_value_t)]
     pub machine: Machine,
     /// QEMU's processor model

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal};
 
@@ -20,6 +20,15 @@ use crate::qemu::Options;
 
 /// What the guest adds to its status, so that it differs from QEMU's own.
 const STATUS_OFFSET: i32 = 0x10;
+
+/// The state of the network card's cable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// It is plugged in.
+    Up,
+    /// It is not.
+    Down,
+}
 
 /// A guest under QEMU, which ends when this is dropped.
 ///
@@ -243,6 +252,21 @@ impl Guest {
         let registers = self.monitor.human("info registers")?;
         let integer = registers.split("FCW=").next().unwrap_or(&registers);
         Ok(integer.trim().to_owned())
+    }
+
+    /// Plugs the network card's cable in or pulls it.
+    ///
+    /// # Errors
+    ///
+    /// If QEMU has ended, does not answer, or has no network.
+    pub fn set_link(&mut self, link: Link) -> Result<()> {
+        let state = match link {
+            Link::Up => "on",
+            Link::Down => "off",
+        };
+        let answer = self.monitor.human(&format!("set_link net0 {state}"))?;
+        ensure!(answer.is_empty(), "the link is not {state}: {answer}");
+        Ok(())
     }
 
     /// Takes the next output into `lines`.

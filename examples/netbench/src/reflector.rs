@@ -6,8 +6,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use firstpoll::arch::now;
+use firstpoll::drivers::virtio::AnyTransport;
 use firstpoll::drivers::virtio_net::VirtioNet;
-use firstpoll::drivers::virtio_pci::PciTransport;
 use firstpoll::println;
 use firstpoll::time::{Duration, Sleep, sleep};
 
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// While there are frames it polls the card with its interrupts off, and tells
 /// the card once per batch.
 pub struct Reflector {
-    card: VirtioNet<PciTransport>,
+    card: VirtioNet<AnyTransport>,
     endpoint: Endpoint,
     counts: Counts,
     printed: Counts,
@@ -55,7 +55,7 @@ enum Round {
 
 impl Reflector {
     /// A reflector at `endpoint`, whose frames come over `card`.
-    pub fn new(card: VirtioNet<PciTransport>, endpoint: Endpoint) -> Self {
+    pub fn new(card: VirtioNet<AnyTransport>, endpoint: Endpoint) -> Self {
         Self {
             card,
             endpoint,

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use uart_16550::backend::Backend;
 
-use crate::arch::{InterruptCounts, IrqError, Memory};
+use crate::arch::{InterruptCounts, IrqError, Memory, Message};
 
 /// Nothing to do: the operating system handles exceptions.
 pub fn start_traps() {}
@@ -66,6 +66,15 @@ pub fn register_irq(_line: u8, _handler: fn(usize), _context: usize) -> Result<(
     Err(IrqError::NoSuchLine)
 }
 
+/// There are no devices that could interrupt by messages.
+///
+/// # Errors
+///
+/// Always [`IrqError::NoMessage`].
+pub fn register_message(_handler: fn(usize), _context: usize) -> Result<Message, IrqError> {
+    Err(IrqError::NoMessage)
+}
+
 /// Orders what was written to memory before what is read from it next.
 pub fn device_barrier() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
@@ -78,6 +87,11 @@ pub fn device_barrier() {
 /// None is needed here.
 pub unsafe fn map_device_memory(_address: u64, _bytes: usize) -> Option<NonNull<u8>> {
     None
+}
+
+/// There is no PCI bus.
+pub fn has_pci() -> bool {
+    false
 }
 
 /// Reads as where no PCI device is.

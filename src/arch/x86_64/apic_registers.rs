@@ -1,6 +1,8 @@
 //! The encodings of the local and the I/O APIC (Intel SDM vol. 3 ch. 11; Intel
 //! 82093AA datasheet). Pure, so that they are tested on the host.
 
+use crate::arch::Message;
+
 /// A register of the local APIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -87,6 +89,18 @@ pub(super) const fn pin_entry(vector: u8, apic_id: u8) -> [u32; 2] {
     [vector as u32 | LEVEL, (apic_id as u32) << 24]
 }
 
+/// The message by which a device raises `vector` at one local APIC, once for
+/// each write (Intel SDM vol. 3, 11.11); `None` for an id that does not fit.
+pub(super) const fn message(vector: u8, apic_id: u32) -> Option<Message> {
+    if apic_id > 0xff {
+        return None;
+    }
+    Some(Message {
+        address: 0xfee0_0000 | (apic_id as u64) << 12,
+        data: vector as u32,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +140,13 @@ mod tests {
         assert_eq!(pins(0x0017_0020), 24);
         assert_eq!(MASKED_PIN, 0x1_8000);
         assert_eq!(pin_entry(0x3b, 2), [0x803b, 0x0200_0000]);
+    }
+
+    #[test]
+    fn a_message_names_the_core_and_the_vector() {
+        let to = |address, data| Some(Message { address, data });
+        assert_eq!(message(0x48, 0), to(0xfee0_0000, 0x48));
+        assert_eq!(message(0x4f, 0xff), to(0xfeef_f000, 0x4f));
+        assert_eq!(message(0x48, 0x100), None);
     }
 }

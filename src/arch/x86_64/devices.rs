@@ -1,5 +1,5 @@
-//! Devices: which handlers a line of the I/O APIC calls, and the order in which
-//! they see memory.
+//! Devices: which handlers a line of the I/O APIC or a message calls, and the
+//! order in which they see memory.
 
 use core::hint::black_box;
 use core::mem::transmute;
@@ -7,13 +7,17 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, fence};
 
-use super::{InterruptMutex, clock, io_apic, vectors};
-use crate::arch::IrqError;
+use super::apic_registers::message;
+use super::{InterruptMutex, apic, clock, io_apic, vectors};
+use crate::arch::{IrqError, Message};
 
 /// How many devices can share a line.
 const SHARED: usize = 4;
 
 static LINES: [Line; vectors::DEVICE_COUNT as usize] = [const { Line::new() }; _];
+
+/// The handler of each message.
+static MESSAGES: [Handler; vectors::MESSAGE_COUNT as usize] = [const { Handler::new() }; _];
 
 /// Held while a handler is added.
 static REGISTERING: InterruptMutex<()> = InterruptMutex::new(());
@@ -29,14 +33,38 @@ struct Handler {
 
 impl Line {
     const fn new() -> Self {
-        Self(
-            [const {
-                Handler {
-                    function: AtomicPtr::new(ptr::null_mut()),
-                    context: AtomicUsize::new(0),
-                }
-            }; SHARED],
-        )
+        Self([const { Handler::new() }; SHARED])
+    }
+}
+
+impl Handler {
+    const fn new() -> Self {
+        Self {
+            function: AtomicPtr::new(ptr::null_mut()),
+            context: AtomicUsize::new(0),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.function.load(Relaxed).is_null()
+    }
+
+    fn set(&self, handler: fn(usize), context: usize) {
+        self.context.store(context, Relaxed);
+        self.function.store(handler as *mut (), Relaxed);
+    }
+
+    /// Calls it; whether it is there.
+    #[inline]
+    fn call(&self) -> bool {
+        let function = self.function.load(Relaxed);
+        if function.is_null() {
+            return false;
+        }
+        // SAFETY: `set` stored a function of this type.
+        let function: fn(usize) = unsafe { transmute(function) };
+        function(self.context.load(Relaxed));
+        true
     }
 }
 
@@ -75,30 +103,42 @@ pub fn register_irq(line: u8, handler: fn(usize), context: usize) -> Result<(), 
         return Err(IrqError::NoSuchLine);
     }
     let mut places = handlers.0.iter();
-    let place = places.find(|place| place.function.load(Relaxed).is_null());
-    let place = place.ok_or(IrqError::LineFull)?;
-    place.context.store(context, Relaxed);
-    place.function.store(handler as *mut (), Relaxed);
+    let place = places.find(|place| place.is_free());
+    place.ok_or(IrqError::LineFull)?.set(handler, context);
     io_apic::enable(line, vectors::DEVICES + line);
     Ok(())
 }
 
+/// Reserves a message for good and calls `handler` with `context` whenever a
+/// device writes it. Nobody else's does, and each write is one interrupt, so
+/// the handler has nothing to take back.
+///
+/// # Errors
+///
+/// If none is left.
+///
+/// # Interrupt safety
+///
+/// As for [`register_irq`].
+pub fn register_message(handler: fn(usize), context: usize) -> Result<Message, IrqError> {
+    let _registering = REGISTERING.lock();
+    let mut places = (vectors::MESSAGES..).zip(&MESSAGES);
+    let free = places.find(|(_, place)| place.is_free());
+    let (vector, place) = free.ok_or(IrqError::NoMessage)?;
+    let message = message(vector, apic::id()).ok_or(IrqError::NoMessage)?;
+    place.set(handler, context);
+    Ok(message)
+}
+
 /// Calls the handlers of `vector`; whether there are any.
 pub(super) fn on_interrupt(vector: u8) -> bool {
-    let line = vector.wrapping_sub(vectors::DEVICES);
-    let Some(line) = LINES.get(usize::from(line)) else {
-        return false;
-    };
-    let mut found = false;
-    for handler in &line.0 {
-        let function = handler.function.load(Relaxed);
-        if function.is_null() {
-            break;
+    let number = usize::from(vector.wrapping_sub(vectors::DEVICES));
+    match (LINES.get(number), number.checked_sub(LINES.len())) {
+        (Some(line), _) => {
+            let called = line.0.iter().take_while(|handler| handler.call());
+            called.count() > 0
         }
-        // SAFETY: `register_irq` stored a function of this type.
-        let function: fn(usize) = unsafe { transmute(function) };
-        function(handler.context.load(Relaxed));
-        found = true;
+        (None, Some(number)) => MESSAGES.get(number).is_some_and(Handler::call),
+        (None, None) => false,
     }
-    found
 }

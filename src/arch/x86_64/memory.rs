@@ -2,6 +2,7 @@
 
 use alloc::alloc::{GlobalAlloc, Layout};
 
+use hermit_sync::OnceCell;
 use talc::TalcLock;
 use talc::source::Manual;
 
@@ -12,6 +13,9 @@ use crate::arch::Memory;
 
 /// Less than this is not worth starting with.
 const LEAST_HEAP_BYTES: u64 = 256 << 10;
+
+/// What is memory, above the first megabyte.
+static MEMORY: OnceCell<FreeMemory> = OnceCell::new();
 
 #[global_allocator]
 static HEAP: Heap = Heap(TalcLock::new(Manual));
@@ -51,6 +55,13 @@ pub fn memory() -> Memory {
     }
 }
 
+/// Whether there is memory from `start` to `end`.
+pub(super) fn is_memory(start: u64, end: u64) -> bool {
+    MEMORY
+        .get()
+        .is_some_and(|memory| memory.overlaps(start, end))
+}
+
 /// Protects the image, maps all memory and makes the heap of what is free.
 ///
 /// # Panics
@@ -63,6 +74,7 @@ pub fn start_memory() {
         "the loader passed no memory map, so there is no memory to use"
     );
     let mut free = FreeMemory::new(map.clone());
+    MEMORY.get_or_init(|| free.clone());
     let image = Image::get();
     free.reserve(image.start, image.end - image.start);
     free.reserve(paging::REACH, u64::MAX);

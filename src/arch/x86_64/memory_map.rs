@@ -105,6 +105,14 @@ impl FreeMemory {
         Some(start)
     }
 
+    /// Whether any of it, or of the first megabyte, lies from `start` to `end`.
+    pub(super) fn overlaps(&self, start: u64, end: u64) -> bool {
+        start < LOW_BYTES
+            || self
+                .regions()
+                .any(|region| region.start < end && start < region.end)
+    }
+
     /// The pieces.
     pub(super) fn regions(&self) -> impl Iterator<Item = Region> {
         let regions = self.regions.into_iter().take(self.count);
@@ -251,5 +259,32 @@ mod tests {
             .map(|i| ram(2 * i * MIB, (2 * i + 1) * MIB))
             .collect();
         assert_eq!(free(&map).regions().count(), MAX_REGIONS);
+    }
+
+    #[test]
+    fn what_reaches_into_memory_is_found() {
+        let entry = |start, end, kind| Entry {
+            start,
+            bytes: end - start,
+            kind,
+        };
+        let map = [
+            entry(0, 0x10_0000, Kind::Ram),
+            entry(0x10_0000, 0x400_0000, Kind::Ram),
+            entry(0xfeb0_0000, 0xfeb0_1000, Kind::Reserved),
+            entry(0x1_0000_0000, 0x1_1000_0000, Kind::Ram),
+        ];
+        let memory = FreeMemory::new(map.into_iter());
+        for (start, end) in [
+            (0, 8),
+            (0xf_f000, 0xf_f200),
+            (0x10_0000, 0x10_0200),
+            (0x3ff_ff00, 0x400_0100),
+            (0xfeb0_0000, 0x2_0000_0000),
+        ] {
+            assert!(memory.overlaps(start, end), "{start:#x}..{end:#x}");
+        }
+        assert!(!memory.overlaps(0x400_0000, 0x400_0200));
+        assert!(!memory.overlaps(0xfeb0_0e00, 0xfeb0_1000));
     }
 }

@@ -18,10 +18,8 @@ use core::ptr::NonNull;
 use x86_64::instructions::tlb;
 use x86_64::registers::control::Cr4;
 
-use super::InterruptMutex;
-use super::cpu;
 use super::memory_map::{FreeMemory, PAGE_BYTES};
-use super::stacks;
+use super::{InterruptMutex, cpu, memory, stacks};
 
 /// How many GiB the boot code maps.
 pub(super) const LOW_GIB: usize = 4;
@@ -206,14 +204,16 @@ fn new_table(free: &mut FreeMemory) -> Option<&'static mut Table> {
 /// Makes a device's registers or memory accessible and returns where, which is
 /// their physical address.
 ///
-/// `None` if there is no memory for page tables or the address is out of reach.
+/// `None` if there is no memory for page tables, if the address is out of reach,
+/// or if it is one of memory.
 ///
 /// # Safety
 ///
-/// The range belongs to a device, and the 2 MiB around it hold no memory.
+/// The range belongs to a device or to nobody, and the 2 MiB around it hold no
+/// memory.
 pub unsafe fn map_device_memory(address: u64, bytes: usize) -> Option<NonNull<u8>> {
     let end = address.checked_add(bytes as u64)?;
-    if end > REACH {
+    if end > REACH || memory::is_memory(address, end) {
         return None;
     }
     let _editing = EDITING.lock();

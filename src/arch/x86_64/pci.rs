@@ -13,6 +13,17 @@ const ENABLE: u32 = 1 << 31;
 static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> =
     InterruptMutex::new((Port::new(ADDRESS), Port::new(DATA)));
 
+/// Whether the machine has the two ports: the one for addresses keeps what is
+/// written to it, which costs no scan of the bus.
+pub fn has_pci() -> bool {
+    let (address, _) = &mut *PORTS.lock();
+    // SAFETY: the port is that of the configuration mechanism or nobody's.
+    unsafe {
+        address.write(ENABLE);
+        address.read() == ENABLE
+    }
+}
+
 /// Reads the register of a PCI function at `offset`, a multiple of four. What
 /// is not there reads as ones.
 pub fn pci_read(bus: u8, device: u8, function: u8, offset: u8) -> u32 {

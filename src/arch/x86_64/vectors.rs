@@ -9,6 +9,10 @@ pub(super) const PIC_COUNT: u8 = 16;
 pub(super) const DEVICES: u8 = 0x30;
 /// The number of pins that there are vectors for.
 pub(super) const DEVICE_COUNT: u8 = 24;
+/// The first of the vectors of messages that devices write.
+pub(super) const MESSAGES: u8 = DEVICES + DEVICE_COUNT;
+/// The number of messages that there are vectors for.
+pub(super) const MESSAGE_COUNT: u8 = TIMER - MESSAGES;
 /// The deadline timer, above the devices: what a higher vector interrupts is up
 /// to the local APIC, but of two that wait, the higher comes first.
 pub const TIMER: u8 = 0x50;

@@ -18,7 +18,7 @@ use xtask::qemu::{Machine, Net, Options};
 use xtask::symbols::{Frame, Symbols};
 
 /// The machines that everything runs on.
-pub const MACHINES: [Machine; 2] = [Machine::Q35, Machine::Pc];
+pub const MACHINES: [Machine; 3] = [Machine::Q35, Machine::Pc, Machine::Microvm];
 
 /// How long a guest may take that has nothing to wait for. Far more than it
 /// needs: the machine that tests may be busy.

@@ -117,12 +117,16 @@ fn routes_mode_serves() -> Result<()> {
 }
 
 #[test]
-fn the_other_board_serves() -> Result<()> {
-    let served = network::serve(Options {
-        machine: Machine::Pc,
-        ..Options::default()
-    })?;
-    serves_http(&served)
+fn the_other_boards_serve() -> Result<()> {
+    for machine in [Machine::Pc, Machine::Microvm] {
+        let served = network::serve(Options {
+            machine,
+            ..Options::default()
+        })?;
+        serves_http(&served)?;
+        refuses_bad_requests(&served)?;
+    }
+    Ok(())
 }
 
 #[test]

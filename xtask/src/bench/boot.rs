@@ -18,7 +18,11 @@ use crate::qemu::{Machine, Net, Options};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The machines that a kernel which only exits is booted on.
-const MACHINES: [(Machine, &str); 2] = [(Machine::Q35, "q35"), (Machine::Pc, "pc")];
+const MACHINES: [(Machine, &str); 3] = [
+    (Machine::Q35, "q35"),
+    (Machine::Pc, "pc"),
+    (Machine::Microvm, "microvm"),
+];
 
 /// What is measured.
 ///

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use firstpoll::drivers::Error;
 use firstpoll::drivers::transport::{Areas, Transport};
-use firstpoll::drivers::virtio_net::{Interrupt, VirtioNet};
+use firstpoll::drivers::virtio_net::{Acknowledge, Interrupt, VirtioNet};
 use firstpoll::println;
 use virtio::net::{F as NetF, Hdr};
 use virtio::{DeviceStatus, F};
@@ -75,7 +75,7 @@ fn start() -> (VirtioNet<Registers>, Rc<RefCell<Card>>) {
     let card = Rc::new(RefCell::new(Card::default()));
     let status = NonNull::from(Box::leak(Box::new(0_u8)));
     // SAFETY: it lives for ever.
-    let interrupt = unsafe { Interrupt::new(status) };
+    let interrupt = unsafe { Interrupt::new(Acknowledge::ByRead(status)) };
     let registers = Registers {
         card: Rc::clone(&card),
         status: Cell::new(DeviceStatus::empty()),
