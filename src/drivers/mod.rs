@@ -5,6 +5,7 @@
 
 pub mod console;
 mod dma;
+pub mod offload;
 mod pci;
 pub mod transport;
 pub mod virtio_net;

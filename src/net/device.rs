@@ -2,13 +2,15 @@
 
 use alloc::boxed::Box;
 
-use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 use smoltcp::wire::TcpSeqNumber;
 
+use super::checksum::Place;
 use super::tcp::recovery;
 use super::tcp::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
+use crate::drivers::offload::{Checksum, Offloads, Work};
 use crate::sync::WakerSlot;
 
 /// A network card, as the stack is given it.
@@ -66,6 +68,11 @@ pub trait Nic: Send {
     /// The longest IP packet that a frame can carry, in bytes.
     fn mtu(&self) -> usize;
 
+    /// What the card does in the stack's place: it never changes.
+    fn offloads(&self) -> Offloads {
+        Offloads::default()
+    }
+
     /// The two directions, which are used at the same time.
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue);
 
@@ -99,6 +106,12 @@ pub trait ReceiveQueue {
     /// The oldest frame that was received, the same one until it is released.
     fn front(&mut self) -> Option<&[u8]>;
 
+    /// What the card says of the checksum in that frame. Where it says nothing
+    /// of it, or names another place than that of the checksum, the stack looks.
+    fn checksum(&mut self) -> Checksum {
+        Checksum::Unverified
+    }
+
     /// Gives the oldest frame's buffer back to the card.
     fn release(&mut self);
 }
@@ -112,6 +125,12 @@ pub trait SendQueue {
     /// Ethernet header. Its contents are arbitrary. Called only if there is
     /// [`Room`].
     fn buffer(&mut self, len: usize) -> &mut [u8];
+
+    /// Says what the card is to do to the frame in the buffer that was handed
+    /// out last. Called only if the card [offers](Nic::offloads) it.
+    fn set_work(&mut self, work: Work) {
+        let _ = work;
+    }
 
     /// Queues the frame in the buffer that was handed out last, of the length
     /// asked for.
@@ -219,6 +238,7 @@ pub(super) struct Port<'a> {
     send: &'a mut dyn SendQueue,
     mtu: usize,
     medium: Medium,
+    offloads: Offloads,
     /// A frame to receive in place of the card's.
     replayed: Option<&'a [u8]>,
     pub(super) sent: Sent,
@@ -229,8 +249,12 @@ pub(super) struct Port<'a> {
 impl<'a> Port<'a> {
     pub(super) fn new(nic: &'a mut dyn Nic) -> Self {
         let mtu = nic.mtu();
+        let offloads = nic.offloads();
         let (receive, send) = nic.split();
-        Self::over(receive, send, mtu, Medium::Ethernet)
+        Self {
+            offloads,
+            ..Self::over(receive, send, mtu, Medium::Ethernet)
+        }
     }
 
     /// A port at two queues of frames, or of packets if the medium has none.
@@ -245,6 +269,7 @@ impl<'a> Port<'a> {
             send,
             mtu,
             medium,
+            offloads: Offloads::default(),
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
@@ -267,6 +292,7 @@ pub(super) struct TxToken<'a> {
     sent: &'a mut Sent,
     medium: Medium,
     max_bytes: usize,
+    offloads: Offloads,
 }
 
 impl phy::Device for Port<'_> {
@@ -289,6 +315,7 @@ impl phy::Device for Port<'_> {
             sent: &mut self.sent,
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
+            offloads: self.offloads,
         };
         Some((RxToken(frame), answer))
     }
@@ -303,6 +330,7 @@ impl phy::Device for Port<'_> {
             sent: &mut self.sent,
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
+            offloads: self.offloads,
         })
     }
 
@@ -310,6 +338,7 @@ impl phy::Device for Port<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = self.medium;
         capabilities.max_transmission_unit = self.mtu + header_bytes(self.medium);
+        capabilities.checksum = left_to_smoltcp();
         capabilities
     }
 }
@@ -327,20 +356,47 @@ impl phy::TxToken for TxToken<'_> {
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
-        let purpose = match self.medium {
-            Medium::Ethernet => purpose(buffer),
-            _ => Purpose::Packet,
+        let (purpose, work) = match self.medium {
+            Medium::Ethernet => (purpose(buffer), finish(buffer, self.offloads)),
+            _ => (Purpose::Packet, None),
         };
         if self.sent.watched {
             self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
         }
         self.sent.end = recovery::end_of(buffer).or(self.sent.end);
+        if let Some(work) = work {
+            self.send.set_work(work);
+        }
         self.send.commit();
         self.sent.frames += 1;
         self.sent.aside += u64::from(purpose != Purpose::Packet);
         self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
     }
+}
+
+/// The checksums that smoltcp makes and looks at: not those of TCP and UDP,
+/// which the card may finish, and which never leave the guest where there is
+/// none.
+pub(super) fn left_to_smoltcp() -> ChecksumCapabilities {
+    let mut checksums = ChecksumCapabilities::default();
+    checksums.tcp = phy::Checksum::None;
+    checksums.udp = phy::Checksum::None;
+    checksums
+}
+
+/// Finishes the checksum of TCP or UDP in a frame, or has the card do it.
+fn finish(frame: &mut [u8], offloads: Offloads) -> Option<Work> {
+    let place = Place::of(frame)?;
+    if !offloads.checksums {
+        place.finish(frame);
+        return None;
+    }
+    let checksum = place.prepare(frame);
+    Some(Work {
+        checksum,
+        cut: None,
+    })
 }
 
 /// What stands before a packet.

@@ -7,6 +7,7 @@ use smoltcp::iface::SocketSet;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::IpListenEndpoint;
 
+use super::checksum;
 use super::datagram::icmp::{self, Message};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Key, Kind, Reason, Span, classify, classify_own, is_intact};
@@ -58,7 +59,12 @@ impl State {
         let Some(frame) = self.nic.split().0.front() else {
             return false;
         };
-        let class = classify(frame);
+        let mut class = classify(frame);
+        if let Frame::Tcp(..) | Frame::Udp(..) | Frame::Dhcp = class
+            && !self.has_right_checksum()
+        {
+            class = Frame::Dropped(Reason::Malformed);
+        }
         self.stats.frames_received += 1;
         match class {
             Frame::Tcp(key, kind, span) => {
@@ -79,7 +85,8 @@ impl State {
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
             Frame::Icmp => {
-                let message = icmp::look(frame);
+                let message = self.nic.split().0.front().map(icmp::look);
+                let message = message.unwrap_or(Message::Other);
                 self.icmp_arrived(now, Link::Card, message, wakes);
             }
             Frame::Udp(key, len) => self.udp_arrived(now, Link::Card, key, len, wakes),
@@ -116,6 +123,15 @@ impl State {
         }
         self.loopback.release();
         true
+    }
+
+    /// Whether the checksum of TCP or UDP in the frame that has arrived is right.
+    fn has_right_checksum(&mut self) -> bool {
+        let receive = self.nic.split().0;
+        let said = receive.checksum();
+        receive
+            .front()
+            .is_some_and(|frame| checksum::is_right(frame, said))
     }
 
     fn drop_frame(&mut self, reason: Reason) {
