@@ -101,6 +101,11 @@ impl Place {
         }
     }
 
+    /// How many bytes stand before the data of a TCP segment.
+    pub(super) fn header_bytes(self, frame: &[u8]) -> usize {
+        self.start + usize::from(frame[self.start + 12] >> 4) * 4
+    }
+
     fn is_right(self, frame: &[u8]) -> bool {
         let field = &frame[self.start + self.offset()..][..2];
         if self.protocol == UDP && field == [0, 0] {

@@ -1,8 +1,9 @@
 //! What the stack needs of a network card, and how smoltcp sees it.
 
 use alloc::boxed::Box;
+use core::num::NonZeroU16;
 
-use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium};
+use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
 use smoltcp::wire::TcpSeqNumber;
 
@@ -10,7 +11,7 @@ use super::checksum::Place;
 use super::tcp::recovery;
 use super::tcp::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
-use crate::drivers::offload::{Checksum, Offloads, Work};
+use crate::drivers::offload::{Checksum, Cut, Offloads, Work};
 use crate::sync::WakerSlot;
 
 /// A network card, as the stack is given it.
@@ -293,6 +294,8 @@ pub(super) struct TxToken<'a> {
     medium: Medium,
     max_bytes: usize,
     offloads: Offloads,
+    /// What each part is to carry of a segment that the card cuts.
+    payload_bytes: Option<NonZeroU16>,
 }
 
 impl phy::Device for Port<'_> {
@@ -316,6 +319,7 @@ impl phy::Device for Port<'_> {
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
             offloads: self.offloads,
+            payload_bytes: None,
         };
         Some((RxToken(frame), answer))
     }
@@ -331,6 +335,7 @@ impl phy::Device for Port<'_> {
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
             offloads: self.offloads,
+            payload_bytes: None,
         })
     }
 
@@ -339,6 +344,7 @@ impl phy::Device for Port<'_> {
         capabilities.medium = self.medium;
         capabilities.max_transmission_unit = self.mtu + header_bytes(self.medium);
         capabilities.checksum = left_to_smoltcp();
+        capabilities.segmentation.tcpv4 = self.offloads.segments_bytes;
         capabilities
     }
 }
@@ -351,13 +357,20 @@ impl phy::RxToken for RxToken<'_> {
 
 impl phy::TxToken for TxToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        if len > self.max_bytes || self.send.room() == Room::Full {
+        let max_bytes = match (self.payload_bytes, self.offloads.segments_bytes) {
+            (Some(_), Some(bytes)) => bytes.get(),
+            _ => self.max_bytes,
+        };
+        if len > max_bytes || self.send.room() == Room::Full {
             return self.discard(len, f);
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
         let (purpose, work) = match self.medium {
-            Medium::Ethernet => (purpose(buffer), finish(buffer, self.offloads)),
+            Medium::Ethernet => (
+                purpose(buffer),
+                finish(buffer, self.offloads, self.payload_bytes),
+            ),
             _ => (Purpose::Packet, None),
         };
         if self.sent.watched {
@@ -373,6 +386,10 @@ impl phy::TxToken for TxToken<'_> {
         self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
     }
+
+    fn set_meta(&mut self, meta: PacketMeta) {
+        self.payload_bytes = meta.segmentation_offload_size;
+    }
 }
 
 /// The checksums that smoltcp makes and looks at: not those of TCP and UDP,
@@ -386,17 +403,19 @@ pub(super) fn left_to_smoltcp() -> ChecksumCapabilities {
 }
 
 /// Finishes the checksum of TCP or UDP in a frame, or has the card do it.
-fn finish(frame: &mut [u8], offloads: Offloads) -> Option<Work> {
+fn finish(frame: &mut [u8], offloads: Offloads, payload_bytes: Option<NonZeroU16>) -> Option<Work> {
     let place = Place::of(frame)?;
     if !offloads.checksums {
         place.finish(frame);
         return None;
     }
     let checksum = place.prepare(frame);
-    Some(Work {
-        checksum,
-        cut: None,
-    })
+    let cut = payload_bytes.map(|payload_bytes| Cut {
+        // At most 134 bytes.
+        header_bytes: place.header_bytes(frame) as u16,
+        payload_bytes: payload_bytes.get(),
+    });
+    Some(Work { checksum, cut })
 }
 
 /// What stands before a packet.

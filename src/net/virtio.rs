@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 
 use super::device::{Backlog, Device, Nic, ReceiveQueue, Room, SendQueue};
+use crate::drivers::offload::{Checksum, Offloads, Work};
 use crate::drivers::transport::Transport;
 use crate::drivers::virtio_net::{Receiver, Sender, VirtioNet};
 
@@ -24,6 +25,10 @@ impl<T: Transport + Send> Nic for VirtioNet<T> {
 
     fn mtu(&self) -> usize {
         self.mtu()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.offloads()
     }
 
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue) {
@@ -65,6 +70,10 @@ impl ReceiveQueue for Receiver {
         self.front()
     }
 
+    fn checksum(&mut self) -> Checksum {
+        self.checksum()
+    }
+
     fn release(&mut self) {
         self.release();
     }
@@ -81,6 +90,10 @@ impl SendQueue for Sender {
 
     fn buffer(&mut self, len: usize) -> &mut [u8] {
         self.buffer(len)
+    }
+
+    fn set_work(&mut self, work: Work) {
+        self.set_work(work);
     }
 
     fn commit(&mut self) {
