@@ -18,11 +18,11 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::num::NonZeroUsize;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use log::{error, info, warn};
-use virtio::Id;
-use virtio::net::F;
+use virtio::net::{F, S};
+use virtio::{Id, le16};
 
 use super::Error;
 use super::offload::Offloads;
@@ -49,11 +49,15 @@ const FRAME_BYTES: usize = 1536;
 
 /// Where the fields of the card's configuration are (§5.1.4).
 const CONFIG_MAC: usize = 0;
+const CONFIG_STATUS: usize = 6;
 const CONFIG_MTU: usize = 10;
+
+/// What the interrupt status says when the configuration has changed (§4.1.4.5).
+const CONFIG_CHANGED: u8 = 2;
 
 /// What the driver cannot do without, and what it asks of the card besides.
 const NEEDED: F = F::MAC.union(F::VERSION_1);
-const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX);
+const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX).union(F::STATUS);
 
 /// What the card may leave to the driver when it sends and receives.
 const SENDING: F = F::CSUM.union(F::HOST_TSO4);
@@ -66,6 +70,8 @@ const MERGING: F = F::GUEST_TSO4.union(F::GUEST_TSO6).union(F::MRG_RXBUF);
 pub struct Interrupt {
     status: NonNull<u8>,
     count: AtomicU64,
+    /// The card's configuration may not be what it was.
+    config_changed: AtomicBool,
     waker: WakerSlot,
 }
 
@@ -82,6 +88,7 @@ impl Interrupt {
         Box::leak(Box::new(Self {
             status,
             count: AtomicU64::new(0),
+            config_changed: AtomicBool::new(false),
             waker: WakerSlot::new(),
         }))
     }
@@ -95,6 +102,9 @@ impl Interrupt {
     pub fn handle(&self) {
         // SAFETY: readable at any time by the contract of `new`.
         let status = unsafe { self.status.read_volatile() };
+        if status & CONFIG_CHANGED != 0 {
+            self.config_changed.store(true, Ordering::Release);
+        }
         if status != 0 {
             self.count.fetch_add(1, Ordering::Relaxed);
             self.waker.wake();
@@ -122,6 +132,7 @@ pub struct VirtioNet<T: Transport> {
     mac: [u8; 6],
     mtu: usize,
     offloads: Offloads,
+    link: Link,
     interrupt: &'static Interrupt,
     /// The queues that were stopped, and why.
     faults: [Option<Fault>; 2],
@@ -157,6 +168,24 @@ pub fn probe() -> Result<VirtioNet<PciTransport>, Error> {
     let [a, b, c, d, e, f] = card.mac;
     info!("network card {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}, interrupt line {line}");
     Ok(card)
+}
+
+/// What the card says of its link.
+#[derive(Debug)]
+struct Link {
+    /// It says anything: else the link is taken to be up (§5.1.4.2).
+    is_told: bool,
+    is_up: bool,
+}
+
+impl Link {
+    fn look(&mut self, transport: &impl Transport) {
+        if self.is_told
+            && let Ok(status) = transport.config_u16(CONFIG_STATUS)
+        {
+            self.is_up = S::from_bits_retain(le16::from_ne(status)).contains(S::LINK_UP);
+        }
+    }
 }
 
 /// What is asked of a card that offers `offered`: nothing that needs what it
@@ -199,6 +228,11 @@ impl<T: Transport> VirtioNet<T> {
         } else {
             MAX_MTU
         };
+        let mut link = Link {
+            is_told: features.contains(F::STATUS),
+            is_up: true,
+        };
+        link.look(&transport);
         let suppression = if features.contains(F::EVENT_IDX) {
             Suppression::EventIndex
         } else {
@@ -206,7 +240,7 @@ impl<T: Transport> VirtioNet<T> {
         };
         let mut size = |index| Virtqueue::size(transport.max_queue_size(index), QUEUE_SIZE);
         let sizes = [size(RECEIVE)?, size(SEND)?];
-        let says = [F::MRG_RXBUF, F::GUEST_CSUM].map(|feature| features.contains(feature));
+        let says = [F::GUEST_CSUM, F::MRG_RXBUF].map(|feature| features.contains(feature));
         let mut receive = Receiver::new(&mut transport, sizes[0], suppression, says.into())?;
         let cuts = features.contains(F::HOST_TSO4);
         let send = Sender::new(&mut transport, sizes[1], suppression, cuts)?;
@@ -223,6 +257,7 @@ impl<T: Transport> VirtioNet<T> {
             mac,
             mtu,
             offloads,
+            link,
             interrupt,
             faults: [None; 2],
         };
@@ -243,6 +278,16 @@ impl<T: Transport> VirtioNet<T> {
     /// What the card does in the stack's place.
     pub fn offloads(&self) -> Offloads {
         self.offloads
+    }
+
+    /// Whether the card's link is up, as far as it says.
+    pub fn is_link_up(&mut self) -> bool {
+        let changed = &self.interrupt.config_changed;
+        // A change after the flag is taken sets it again.
+        if changed.load(Ordering::Relaxed) && changed.swap(false, Ordering::Acquire) {
+            self.link.look(&self.transport);
+        }
+        self.link.is_up
     }
 
     /// The card's interrupt.

@@ -25,6 +25,7 @@ pub(super) struct Place {
 impl Place {
     /// That of the TCP segment or UDP datagram in `frame`, if it has one that is
     /// whole and has no headers of IPv6's extensions before it.
+    #[inline]
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let packet = frame.get(ETHERNET_HEADER_BYTES..)?;
         let (header_bytes, packet_bytes, protocol, addresses) = match frame[12..14] {
@@ -54,12 +55,12 @@ impl Place {
             _ => return None,
         };
         let start = ETHERNET_HEADER_BYTES + header_bytes;
-        let ends = [0, protocol, (bytes >> 8) as u8, bytes as u8];
+        let ends = u64::from(u16::from(protocol).to_be()) + u64::from((bytes as u16).to_be());
         Some(Self {
             protocol,
             start,
             end: start + bytes,
-            pseudo: sum(addresses) + sum(&ends),
+            pseudo: sum(addresses) + ends,
             optional: protocol == UDP && addresses.len() == 8,
         })
     }
@@ -117,6 +118,7 @@ impl Place {
 
 /// Whether the checksum in a frame with a TCP segment or UDP datagram is right,
 /// by what the card says of it or else by itself.
+#[inline]
 pub(super) fn is_right(frame: &[u8], said: Checksum) -> bool {
     if said == Checksum::Right {
         return true;
@@ -129,6 +131,7 @@ pub(super) fn is_right(frame: &[u8], said: Checksum) -> bool {
 
 /// The sum of words of two bytes, as the processor reads them, not folded yet:
 /// for at most 2³² bytes. That order makes no difference (RFC 1071 §2).
+#[inline]
 fn sum(bytes: &[u8]) -> u64 {
     let halves = |word: &[u8; 8]| {
         let word = u64::from_ne_bytes(*word);
@@ -140,11 +143,20 @@ fn sum(bytes: &[u8]) -> u64 {
         let (words, _) = block.as_chunks::<8>();
         sum += halves(&words[0]) + halves(&words[1]) + halves(&words[2]) + halves(&words[3]);
     }
-    let (words, rest) = rest.as_chunks::<8>();
+    let (words, mut rest) = rest.as_chunks::<8>();
     sum += words.iter().map(halves).sum::<u64>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    sum + halves(&last)
+    if let Some((word, others)) = rest.split_first_chunk() {
+        sum += u64::from(u32::from_ne_bytes(*word));
+        rest = others;
+    }
+    if let Some((word, others)) = rest.split_first_chunk() {
+        sum += u64::from(u16::from_ne_bytes(*word));
+        rest = others;
+    }
+    if let [byte] = *rest {
+        sum += u64::from(u16::from_ne_bytes([byte, 0]));
+    }
+    sum
 }
 
 /// The sum in one word.

@@ -74,6 +74,12 @@ pub trait Nic: Send {
         Offloads::default()
     }
 
+    /// Whether the card's link is up. The card's interrupt tells when that
+    /// changes.
+    fn is_link_up(&mut self) -> bool {
+        true
+    }
+
     /// The two directions, which are used at the same time.
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue);
 
@@ -107,10 +113,11 @@ pub trait ReceiveQueue {
     /// The oldest frame that was received, the same one until it is released.
     fn front(&mut self) -> Option<&[u8]>;
 
-    /// What the card says of the checksum in that frame. Where it says nothing
-    /// of it, or names another place than that of the checksum, the stack looks.
-    fn checksum(&mut self) -> Checksum {
-        Checksum::Unverified
+    /// That frame, and what the card says of the checksum in it. Where it says
+    /// nothing of it, or names another place than that of the checksum, the
+    /// stack looks.
+    fn front_with_checksum(&mut self) -> Option<(&[u8], Checksum)> {
+        Some((self.front()?, Checksum::Unverified))
     }
 
     /// Gives the oldest frame's buffer back to the card.

@@ -56,12 +56,12 @@ enum Admission {
 impl State {
     /// Processes one received frame, if there is one.
     pub(super) fn receive(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
-        let Some(frame) = self.nic.split().0.front() else {
+        let Some((frame, said)) = self.nic.split().0.front_with_checksum() else {
             return false;
         };
         let mut class = classify(frame);
         if let Frame::Tcp(..) | Frame::Udp(..) | Frame::Dhcp = class
-            && !self.has_right_checksum()
+            && !checksum::is_right(frame, said)
         {
             class = Frame::Dropped(Reason::Malformed);
         }
@@ -85,8 +85,7 @@ impl State {
             }
             Frame::Echo { from, to } => self.echo(now, from, to),
             Frame::Icmp => {
-                let message = self.nic.split().0.front().map(icmp::look);
-                let message = message.unwrap_or(Message::Other);
+                let message = icmp::look(frame);
                 self.icmp_arrived(now, Link::Card, message, wakes);
             }
             Frame::Udp(key, len) => self.udp_arrived(now, Link::Card, key, len, wakes),
@@ -123,15 +122,6 @@ impl State {
         }
         self.loopback.release();
         true
-    }
-
-    /// Whether the checksum of TCP or UDP in the frame that has arrived is right.
-    fn has_right_checksum(&mut self) -> bool {
-        let receive = self.nic.split().0;
-        let said = receive.checksum();
-        receive
-            .front()
-            .is_some_and(|frame| checksum::is_right(frame, said))
     }
 
     fn drop_frame(&mut self, reason: Reason) {

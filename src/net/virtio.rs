@@ -36,6 +36,10 @@ impl<T: Transport + Send> Nic for VirtioNet<T> {
         (receive, send)
     }
 
+    fn is_link_up(&mut self) -> bool {
+        self.is_link_up()
+    }
+
     fn flush(&mut self) {
         self.flush();
     }
@@ -70,8 +74,8 @@ impl ReceiveQueue for Receiver {
         self.front()
     }
 
-    fn checksum(&mut self) -> Checksum {
-        self.checksum()
+    fn front_with_checksum(&mut self) -> Option<(&[u8], Checksum)> {
+        self.front_with_checksum()
     }
 
     fn release(&mut self) {

@@ -33,11 +33,11 @@ pub(super) fn buffers(header: &[u8]) -> u16 {
     read_u16(header, offset_of!(Hdr, num_buffers))
 }
 
-/// Writes one: what the card is to do.
-pub(super) fn write(header: &mut [u8], work: Option<Work>) {
-    header.fill(0);
+/// One that says what the card is to do.
+pub(super) fn of(work: Option<Work>) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
     let Some(Work { checksum, cut }) = work else {
-        return;
+        return header;
     };
     let mut put = |offset: usize, value: u16| {
         header[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
@@ -50,4 +50,5 @@ pub(super) fn write(header: &mut [u8], work: Option<Work>) {
         header[offset_of!(Hdr, gso_type)] = HdrGso::Tcpv4.into();
     }
     header[offset_of!(Hdr, flags)] = HdrF::NEEDS_CSUM.bits();
+    header
 }

@@ -30,7 +30,8 @@ pub struct Receiver {
     pub(super) queue: Virtqueue,
     buffer_bytes: usize,
     merging: Option<Merging>,
-    says_checksums: bool,
+    /// The header says something: of checksums, at least.
+    reads_headers: bool,
     front: Option<Front>,
 }
 
@@ -53,16 +54,17 @@ struct Front {
     bytes: usize,
     /// It does not stand in one piece.
     is_torn: bool,
+    checksum: Checksum,
 }
 
 impl Receiver {
-    /// Sets the queue up. `merges`: whether a frame may take several buffers;
-    /// `says_checksums`: whether the card says what it knows of checksums.
+    /// Sets the queue up. `reads_headers`: whether the card says what it knows of
+    /// checksums; `merges`: whether besides a frame may take several buffers.
     pub(super) fn new(
         transport: &mut impl Transport,
         size: u16,
         suppression: Suppression,
-        (merges, says_checksums): (bool, bool),
+        (reads_headers, merges): (bool, bool),
     ) -> Result<Self, Error> {
         let out_of_memory = |_| Error::OutOfMemory;
         let places = usize::from(size);
@@ -85,7 +87,7 @@ impl Receiver {
             queue,
             buffer_bytes,
             merging,
-            says_checksums,
+            reads_headers,
             front: None,
         })
     }
@@ -99,23 +101,22 @@ impl Receiver {
 
     /// The oldest frame that was received, the same one until it is released.
     pub fn front(&mut self) -> Option<&[u8]> {
+        Some(self.front_with_checksum()?.0)
+    }
+
+    /// That frame, and what the card says of its checksum.
+    pub fn front_with_checksum(&mut self) -> Option<(&[u8], Checksum)> {
         if self.front.is_none() {
             self.front = Some(self.next()?);
         }
         let front = self.front?;
         let bytes: &[u8] = match &self.merging {
+            _ if front.buffers == 1 => self.queue.buffer(front.first),
             Some(merging) if front.is_torn => &merging.whole,
             _ => self.queue.run(front.first, front.buffers),
         };
-        bytes.get(HEADER_BYTES..front.bytes)
-    }
-
-    /// What the card says of that frame's checksum.
-    pub fn checksum(&mut self) -> Checksum {
-        match self.front {
-            Some(front) if self.says_checksums => header::checksum(self.queue.buffer(front.first)),
-            _ => Checksum::Unverified,
-        }
+        let frame = bytes.get(HEADER_BYTES..front.bytes)?;
+        Some((frame, front.checksum))
     }
 
     /// Takes the next frame from the card.
@@ -130,18 +131,22 @@ impl Receiver {
             buffers: 1,
             bytes: used.bytes,
             is_torn: false,
+            checksum: Checksum::Unverified,
         };
-        // Without merging, cards write anything.
-        if self.merging.is_some() {
-            match header::buffers(self.queue.buffer(used.id)) {
-                1 => {}
-                count => self.take_others(&mut front, used, count)?,
+        if self.reads_headers {
+            let header = self.queue.buffer(used.id);
+            front.checksum = header::checksum(header);
+            let count = header::buffers(header);
+            // Without merging, cards write anything.
+            if count != 1 && self.merging.is_some() {
+                self.take_others(&mut front, used, count)?;
             }
         }
         Some(front)
     }
 
     /// Takes the other buffers of a frame.
+    #[inline(never)]
     fn take_others(&mut self, front: &mut Front, first: Used, count: u16) -> Option<()> {
         let Merging { others, whole } = self.merging.as_mut()?;
         let mut last = first;

@@ -128,8 +128,8 @@ impl Sender {
     /// Queues the frame in the buffer that was handed out last.
     pub fn commit(&mut self) {
         if let Some((buffer, len)) = self.filling.take() {
-            let header = &mut self.queue.buffer(buffer)[..HEADER_BYTES];
-            header::write(header, self.work.take());
+            let header = header::of(self.work.take());
+            self.queue.buffer(buffer)[..HEADER_BYTES].copy_from_slice(&header);
             self.queue.offer(buffer, HEADER_BYTES + len);
         }
     }

@@ -66,16 +66,16 @@ impl Buffers {
         }
     }
 
-    /// Where buffer `id` of `size` stands, and how long it is.
-    fn place(self, size: u16, id: u16) -> (usize, usize) {
-        let small = size.saturating_sub(self.large);
-        match id.checked_sub(small) {
-            None => (usize::from(id) * self.bytes, self.bytes),
-            Some(number) => (
-                usize::from(small) * self.bytes + usize::from(number) * self.large_bytes,
-                self.large_bytes,
-            ),
+    /// Where buffer `id` stands, if those from `large_from` on are longer, and how
+    /// long it is.
+    #[inline(always)]
+    fn place(self, large_from: u16, id: u16) -> (usize, usize) {
+        if id < large_from {
+            return (usize::from(id) * self.bytes, self.bytes);
         }
+        let before = usize::from(large_from) * self.bytes;
+        let start = before + usize::from(id - large_from) * self.large_bytes;
+        (start, self.large_bytes)
     }
 }
 
@@ -128,6 +128,8 @@ pub(super) struct Virtqueue {
     rings: Rings,
     memory: DmaMemory,
     buffers: Buffers,
+    /// From which number on they are longer.
+    large_from: u16,
     writer: Writer,
     suppression: Suppression,
     /// Whether the device has the buffer of each descriptor.
@@ -155,7 +157,8 @@ impl Virtqueue {
     ) -> Result<Self, Error> {
         assert!(size.is_power_of_two(), "the ring must wrap with the index");
         let places = usize::from(size);
-        let (bytes, _) = buffers.place(size, size);
+        let large_from = size.saturating_sub(buffers.large);
+        let (bytes, _) = buffers.place(large_from, size);
         let mut offered = Vec::new();
         offered
             .try_reserve_exact(places)
@@ -165,6 +168,7 @@ impl Virtqueue {
             rings: Rings::new(size)?,
             memory: DmaMemory::zeroed(bytes)?,
             buffers,
+            large_from,
             writer,
             suppression,
             offered: offered.into_boxed_slice(),
@@ -180,7 +184,7 @@ impl Virtqueue {
         };
         let start = queue.memory.address();
         for id in 0..size {
-            let (offset, bytes) = buffers.place(size, id);
+            let (offset, bytes) = buffers.place(large_from, id);
             let address = start + offset as u64;
             queue.rings.set_descriptor(id, address, bytes as u32, flags);
         }
@@ -222,8 +226,9 @@ impl Virtqueue {
         self.fault
     }
 
+    #[inline(always)]
     fn place(&self, id: u16) -> (usize, usize) {
-        self.buffers.place(self.rings.areas().size, id)
+        self.buffers.place(self.large_from, id)
     }
 
     /// The contents of a buffer.
@@ -231,8 +236,17 @@ impl Virtqueue {
     /// # Panics
     ///
     /// Panics if the device has it.
+    #[inline]
     pub(super) fn buffer(&mut self, id: u16) -> &mut [u8] {
-        self.run(id, 1)
+        assert!(!self.offered[usize::from(id)], "the device has the buffer");
+        let (start, bytes) = self.place(id);
+        // SAFETY: there are as many buffers as places in `offered`, all of them
+        // initialised. The device does not have this one, and the borrow of
+        // `self` keeps it from being offered and from other references.
+        unsafe {
+            let place = self.memory.start().add(start);
+            NonNull::slice_from_raw_parts(place, bytes).as_mut()
+        }
     }
 
     /// The contents of `count` buffers, which stand one behind the other.
@@ -246,9 +260,7 @@ impl Virtqueue {
         assert!(is_ours, "the device has the buffer");
         let (start, _) = self.place(first);
         let (end, _) = self.place(first + count);
-        // SAFETY: there are as many buffers as places in `offered`, all of them
-        // initialised. The device does not have these, and the borrow of `self`
-        // keeps them from being offered and from other references.
+        // SAFETY: as above; the end of the last is that of the memory.
         unsafe {
             let place = self.memory.start().add(start);
             NonNull::slice_from_raw_parts(place, end - start).as_mut()
@@ -329,7 +341,7 @@ impl Virtqueue {
             return None;
         };
         let id = id as u16;
-        if bytes > self.buffers.place(self.rings.areas().size, id).1 {
+        if bytes > self.buffers.place(self.large_from, id).1 {
             self.stop(Fault::Overlong);
             return None;
         }
