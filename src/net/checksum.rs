@@ -27,24 +27,24 @@ impl Place {
     /// whole and has no headers of IPv6's extensions before it.
     #[inline]
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
-        let packet = frame.get(ETHERNET_HEADER_BYTES..)?;
-        let (header_bytes, packet_bytes, protocol, addresses) = match frame[12..14] {
-            [0x08, 0x00] if packet.len() >= 20 => {
-                let fragmented = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
-                if fragmented {
-                    return None;
-                }
-                let header_bytes = usize::from(packet[0] & 0x0f) * 4;
-                let bytes = u16::from_be_bytes([packet[2], packet[3]]);
-                (header_bytes, usize::from(bytes), packet[9], &packet[12..20])
+        let header: &[u8; 34] = frame.first_chunk()?;
+        let number = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
+        let is_v4 = number(12) == 0x0800;
+        let (start, end, protocol, addresses) = if is_v4 {
+            let is_fragment = number(20) & 0x3fff != 0;
+            if is_fragment {
+                return None;
             }
-            [0x86, 0xdd] if packet.len() >= 40 => {
-                let bytes = u16::from_be_bytes([packet[4], packet[5]]);
-                (40, 40 + usize::from(bytes), packet[6], &packet[8..40])
-            }
-            _ => return None,
+            let start = ETHERNET_HEADER_BYTES + usize::from(header[14] & 0x0f) * 4;
+            let end = ETHERNET_HEADER_BYTES + number(16);
+            (start, end, header[23], sum(&header[26..34]))
+        } else if number(12) == 0x86dd {
+            let header: &[u8; 54] = frame.first_chunk()?;
+            (54, 54 + number(18), header[20], sum(&header[22..54]))
+        } else {
+            return None;
         };
-        let segment = packet.get(..packet_bytes)?.get(header_bytes..)?;
+        let segment = frame.get(start..end)?;
         let bytes = match protocol {
             TCP if segment.len() >= 20 => segment.len(),
             UDP if segment.len() >= 8 => {
@@ -54,14 +54,13 @@ impl Place {
             }
             _ => return None,
         };
-        let start = ETHERNET_HEADER_BYTES + header_bytes;
         let ends = u64::from(u16::from(protocol).to_be()) + u64::from((bytes as u16).to_be());
         Some(Self {
             protocol,
             start,
             end: start + bytes,
-            pseudo: sum(addresses) + ends,
-            optional: protocol == UDP && addresses.len() == 8,
+            pseudo: addresses + ends,
+            optional: protocol == UDP && is_v4,
         })
     }
 

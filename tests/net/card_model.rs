@@ -17,6 +17,7 @@ use crate::wire::STACK_MAC;
 pub const VERSION_1: u64 = 1 << 32;
 pub const MAC: u64 = 1 << 5;
 pub const EVENT_IDX: u64 = 1 << 29;
+pub const STATUS: u64 = 1 << 16;
 pub const CSUM: u64 = 1 << 0;
 pub const GUEST_CSUM: u64 = 1 << 1;
 pub const GUEST_TSO4: u64 = 1 << 7;
@@ -60,6 +61,7 @@ pub struct Card {
     queue_limits: [u16; 2],
     pub queues: [Queue; 2],
     pub kicks: [u64; 2],
+    link_is_down: bool,
 }
 
 impl Queue {
@@ -197,6 +199,17 @@ impl Far {
         }
     }
 
+    /// Takes the link down, or up, and interrupts.
+    pub fn set_link(&self, is_up: bool) {
+        self.card().link_is_down = !is_up;
+        let (status, interrupt) = (self.status, self.interrupt);
+        status.store(2, SeqCst);
+        host::interrupt(move || {
+            interrupt.handle();
+            status.store(0, SeqCst);
+        });
+    }
+
     /// Puts a frame into the next receive buffer; `false` if there is none.
     pub fn send(&self, frame: &[u8]) -> bool {
         self.send_under([0; HEADER], frame)
@@ -328,7 +341,10 @@ impl Transport for FakeTransport {
         STACK_MAC.get(offset).copied().ok_or(Error::Faulty)
     }
 
-    fn config_u16(&self, _: usize) -> Result<u16, Error> {
-        Err(Error::Faulty)
+    fn config_u16(&self, offset: usize) -> Result<u16, Error> {
+        match offset {
+            6 => Ok(u16::from(!self.card().link_is_down)),
+            _ => Err(Error::Faulty),
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Receiver {
         if self.front.is_none() {
             self.front = Some(self.next()?);
         }
-        let front = self.front?;
+        let front = self.front.as_ref()?;
         let bytes: &[u8] = match &self.merging {
             _ if front.buffers == 1 => self.queue.buffer(front.first),
             Some(merging) if front.is_torn => &merging.whole,
