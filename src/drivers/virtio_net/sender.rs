@@ -72,8 +72,10 @@ impl Sender {
         buffer >= self.queue.ids().end - self.large
     }
 
+    #[inline]
     fn put_back(&mut self, buffer: u16) {
         let place = usize::from(self.is_large(buffer));
+        // There is room for all.
         self.free[place].push(buffer);
     }
 
@@ -110,7 +112,8 @@ impl Sender {
             len <= LARGE_FRAME_BYTES && (self.large > 0 || !is_large),
             "the frame is too long"
         );
-        if let Some((buffer, _)) = self.filling.take() {
+        if let Some((buffer, _)) = self.filling {
+            // It was not sent.
             self.put_back(buffer);
         }
         let free = &mut self.free[usize::from(is_large)];
