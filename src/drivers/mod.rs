@@ -6,6 +6,7 @@
 pub mod console;
 mod dma;
 mod msix;
+pub mod offload;
 mod pci;
 pub mod transport;
 pub mod virtio;

@@ -71,7 +71,7 @@ impl Interrupt {
             return;
         }
         if status.contains(InterruptStatus::CONFIGURATION_CHANGE_NOTIFICATION) {
-            self.config_changed.store(true, Ordering::Relaxed);
+            self.config_changed.store(true, Ordering::Release);
         }
         self.wake();
     }
@@ -91,7 +91,7 @@ impl Interrupt {
     ///
     /// For interrupt handlers.
     pub fn on_config(&self) {
-        self.config_changed.store(true, Ordering::Relaxed);
+        self.config_changed.store(true, Ordering::Release);
         self.wake();
     }
 
@@ -171,6 +171,6 @@ impl Interrupt {
     pub fn take_config_change(&self) -> bool {
         // Mostly it has not: a look is cheaper than an exchange.
         self.config_changed.load(Ordering::Relaxed)
-            && self.config_changed.swap(false, Ordering::Relaxed)
+            && self.config_changed.swap(false, Ordering::Acquire)
     }
 }

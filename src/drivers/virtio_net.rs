@@ -10,19 +10,27 @@
 //!
 //! [`flush`]: VirtioNet::flush
 
-use alloc::vec::Vec;
-use core::fmt;
+mod header;
+mod receiver;
+mod sender;
 
-use ::virtio::Id;
-use ::virtio::net::{F, Hdr};
+use core::fmt;
+use core::num::NonZeroUsize;
+
+use ::virtio::net::{F, S};
+use ::virtio::{Id, le16};
 use log::{error, info, warn};
 
+use super::Error;
+use super::offload::Offloads;
 use super::transport::{Transport, negotiate, read_config, start};
 use super::virtio::{self, AnyTransport};
-use super::virtqueue::{Fault, Notify, Suppression, Virtqueue, Writer};
-use super::{ETHERNET_HEADER_BYTES, Error};
+use super::virtqueue::{Fault, Notify, Suppression, Virtqueue};
 
 pub use super::virtio_interrupt::{Acknowledge, Interrupt};
+
+pub use receiver::Receiver;
+pub use sender::Sender;
 
 const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
@@ -31,26 +39,26 @@ const QUEUES: u16 = 2;
 const MAX_MTU: usize = 1500;
 const MIN_MTU: usize = 576;
 
-/// What stands before each frame.
-const HEADER_BYTES: usize = size_of::<Hdr>();
-
 /// The places of each queue at most, and its buffers.
 const QUEUE_SIZE: u16 = 256;
 
 /// An Ethernet frame without its check sequence, and the card's header.
-const BUFFER_BYTES: usize = 1536;
-
-/// Receive buffers are given back when so many of all are waiting for it: one
-/// in four.
-const REFILL: u16 = 4;
+const FRAME_BYTES: usize = 1536;
 
 /// Where the fields of the card's configuration are (§5.1.4).
 const CONFIG_MAC: usize = 0;
+const CONFIG_STATUS: usize = 6;
 const CONFIG_MTU: usize = 10;
 
-/// What the driver asks of the card, no offloads; and what it cannot do without.
-const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX);
+/// What the driver cannot do without, and what it asks of the card besides.
 const NEEDED: F = F::MAC.union(F::VERSION_1);
+const WANTED: F = NEEDED.union(F::MTU).union(F::EVENT_IDX).union(F::STATUS);
+
+/// What the card may leave to the driver when it sends and receives.
+const SENDING: F = F::CSUM.union(F::HOST_TSO4);
+const RECEIVING: F = F::GUEST_CSUM;
+/// Long frames, which need several buffers.
+const MERGING: F = F::GUEST_TSO4.union(F::GUEST_TSO6).union(F::MRG_RXBUF);
 
 /// A network card that is ready for use.
 pub struct VirtioNet<T: Transport> {
@@ -61,26 +69,11 @@ pub struct VirtioNet<T: Transport> {
     send: Sender,
     mac: [u8; 6],
     mtu: usize,
+    offloads: Offloads,
+    link: Link,
     interrupt: &'static Interrupt,
     /// The queues that were stopped, and why.
     faults: [Option<Fault>; 2],
-}
-
-/// The receiving queue.
-#[derive(Debug)]
-pub struct Receiver {
-    queue: Virtqueue,
-    /// The buffer of the oldest frame, and the frame's length.
-    front: Option<(u16, usize)>,
-}
-
-/// The sending queue.
-#[derive(Debug)]
-pub struct Sender {
-    queue: Virtqueue,
-    free: Vec<u16>,
-    /// The buffer that is being filled, and the frame's length.
-    filling: Option<(u16, usize)>,
 }
 
 /// Finds the machine's network card and starts it.
@@ -116,6 +109,40 @@ pub fn probe() -> Result<VirtioNet<AnyTransport>, Error> {
     Ok(card)
 }
 
+/// What the card says of its link.
+#[derive(Debug)]
+struct Link {
+    /// It says anything: else the link is taken to be up (§5.1.4.2).
+    is_told: bool,
+    is_up: bool,
+}
+
+impl Link {
+    fn look(&mut self, transport: &impl Transport) {
+        if self.is_told
+            && let Ok(status) = transport.config_u16(CONFIG_STATUS)
+        {
+            self.is_up = S::from_bits_retain(le16::from_ne(status)).contains(S::LINK_UP);
+        }
+    }
+}
+
+/// What is asked of a card that offers `offered`: nothing that needs what it
+/// does not offer (§5.1.3.1).
+fn wanted(offered: F) -> F {
+    let mut wanted = WANTED;
+    if offered.contains(F::CSUM) {
+        wanted |= SENDING;
+    }
+    if offered.contains(RECEIVING) {
+        wanted |= RECEIVING;
+        if offered.contains(F::MRG_RXBUF) {
+            wanted |= MERGING;
+        }
+    }
+    wanted
+}
+
 impl<T: Transport> VirtioNet<T> {
     /// Starts a card.
     ///
@@ -123,7 +150,8 @@ impl<T: Transport> VirtioNet<T> {
     ///
     /// Why it cannot be used.
     pub fn new(mut transport: T, interrupt: &'static Interrupt) -> Result<Self, Error> {
-        let features = F::from(negotiate(&mut transport, WANTED.into(), NEEDED.into())?);
+        let wanted = wanted(F::from(transport.device_features()));
+        let features = F::from(negotiate(&mut transport, wanted.into(), NEEDED.into())?);
         let mac = read_config(&transport, |transport| {
             let mut mac = [0; 6];
             for (at, byte) in mac.iter_mut().enumerate() {
@@ -139,40 +167,36 @@ impl<T: Transport> VirtioNet<T> {
         } else {
             MAX_MTU
         };
+        let mut link = Link {
+            is_told: features.contains(F::STATUS),
+            is_up: true,
+        };
+        link.look(&transport);
         let suppression = if features.contains(F::EVENT_IDX) {
             Suppression::EventIndex
         } else {
             Suppression::Flags
         };
-        let mut open = |index, writer| {
-            let size = Virtqueue::size(transport.max_queue_size(index), QUEUE_SIZE)?;
-            let queue = Virtqueue::new(size, BUFFER_BYTES, writer, suppression)?;
-            transport.set_queue(index, queue.areas())?;
-            Ok::<_, Error>(queue)
+        let mut size = |index| Virtqueue::size(transport.max_queue_size(index), QUEUE_SIZE);
+        let sizes = [size(RECEIVE)?, size(SEND)?];
+        let says = [F::GUEST_CSUM, F::MRG_RXBUF].map(|feature| features.contains(feature));
+        let mut receive = Receiver::new(&mut transport, sizes[0], suppression, says.into())?;
+        let cuts = features.contains(F::HOST_TSO4);
+        let send = Sender::new(&mut transport, sizes[1], suppression, cuts)?;
+        let offloads = Offloads {
+            checksums: features.contains(F::CSUM),
+            segments_bytes: send.large_bytes().and_then(NonZeroUsize::new),
         };
-        let mut receive = Receiver {
-            queue: open(RECEIVE, Writer::Device)?,
-            front: None,
-        };
-        let mut send = Sender {
-            queue: open(SEND, Writer::Driver)?,
-            free: Vec::new(),
-            filling: None,
-        };
-        send.free
-            .try_reserve_exact(send.queue.ids().len())
-            .map_err(|_| Error::OutOfMemory)?;
-        send.free.extend(send.queue.ids());
         start(&mut transport);
-        for buffer in receive.queue.ids() {
-            receive.give_back(buffer);
-        }
+        receive.fill();
         let mut card = Self {
             transport,
             receive,
             send,
             mac,
             mtu,
+            offloads,
+            link,
             interrupt,
             faults: [None; 2],
         };
@@ -188,6 +212,20 @@ impl<T: Transport> VirtioNet<T> {
     /// The longest IP packet that a frame can carry, in bytes.
     pub fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    /// What the card does in the stack's place.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    /// Whether the card's link is up, as far as it says.
+    pub fn is_link_up(&mut self) -> bool {
+        // A change after the flag is taken sets it again.
+        if self.interrupt.take_config_change() {
+            self.link.look(&self.transport);
+        }
+        self.link.is_up
     }
 
     /// The card's interrupt.
@@ -212,7 +250,7 @@ impl<T: Transport> VirtioNet<T> {
         if self.send.queue.publish() == Notify::Yes {
             self.transport.notify(SEND);
         }
-        if self.receive.is_low() && self.receive.queue.publish() == Notify::Yes {
+        if self.receive.publish() == Notify::Yes {
             self.transport.notify(RECEIVE);
         }
         let faults = [self.receive.queue.fault(), self.send.queue.fault()];
@@ -244,7 +282,7 @@ impl<T: Transport> VirtioNet<T> {
     pub fn unmask_interrupts(&mut self) -> bool {
         let sent = !self.send.has_room() && self.send.queue.enable_interrupts();
         let received = self.receive.queue.enable_interrupts();
-        sent || received || self.receive.front.is_some()
+        sent || received || self.receive.has_front()
     }
 
     /// Notifies the card again, should it not have noticed frames that are to
@@ -266,83 +304,5 @@ impl<T: Transport> fmt::Debug for VirtioNet<T> {
             .field("mac", &self.mac)
             .field("mtu", &self.mtu)
             .finish_non_exhaustive()
-    }
-}
-
-impl Receiver {
-    /// The oldest frame that was received, the same one until it is released.
-    pub fn front(&mut self) -> Option<&[u8]> {
-        if self.front.is_none() {
-            let used = self.queue.take()?;
-            let Some(len) = used.bytes.checked_sub(HEADER_BYTES) else {
-                self.queue.stop(Fault::Headless);
-                return None;
-            };
-            self.front = Some((used.id, len));
-        }
-        let (buffer, len) = self.front?;
-        self.queue
-            .buffer(buffer)
-            .get(HEADER_BYTES..HEADER_BYTES + len)
-    }
-
-    /// Gives the oldest frame's buffer back to the card.
-    pub fn release(&mut self) {
-        if let Some((buffer, _)) = self.front.take() {
-            self.give_back(buffer);
-        }
-    }
-
-    fn give_back(&mut self, buffer: u16) {
-        self.queue.offer(buffer, BUFFER_BYTES);
-    }
-
-    /// Whether it is time to make buffers known to the card.
-    fn is_low(&self) -> bool {
-        self.queue.unpublished() >= self.queue.ids().end.div_ceil(REFILL)
-    }
-}
-
-impl Sender {
-    /// Whether a frame can be sent.
-    pub fn has_room(&mut self) -> bool {
-        if self.free.is_empty() {
-            self.reclaim();
-        }
-        !self.free.is_empty() && self.queue.fault().is_none()
-    }
-
-    /// Takes back the buffers of frames that were sent.
-    fn reclaim(&mut self) {
-        while let Some(used) = self.queue.take() {
-            self.free.push(used.id);
-        }
-    }
-
-    /// A buffer for a frame of `len` bytes.
-    ///
-    /// # Panics
-    ///
-    /// Panics without [room](Self::has_room) and if the frame is longer than
-    /// the card's MTU allows.
-    pub fn buffer(&mut self, len: usize) -> &mut [u8] {
-        assert!(
-            len <= MAX_MTU + ETHERNET_HEADER_BYTES,
-            "the frame is too long"
-        );
-        let buffer = match self.filling {
-            Some((buffer, _)) => buffer,
-            None => self.free.pop().expect("there is room, by the contract"),
-        };
-        self.filling = Some((buffer, len));
-        // The header before it stays as it was made: all zeroes, no offloads.
-        &mut self.queue.buffer(buffer)[HEADER_BYTES..HEADER_BYTES + len]
-    }
-
-    /// Queues the frame in the buffer that was handed out last.
-    pub fn commit(&mut self) {
-        if let Some((buffer, len)) = self.filling.take() {
-            self.queue.offer(buffer, HEADER_BYTES + len);
-        }
     }
 }

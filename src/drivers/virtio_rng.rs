@@ -5,7 +5,7 @@ use core::time::Duration;
 use ::virtio::{F, Id};
 
 use super::transport::{Transport, negotiate, reset, start};
-use super::virtqueue::{Notify, Suppression, Virtqueue, Writer};
+use super::virtqueue::{Buffers, Notify, Suppression, Virtqueue, Writer};
 use super::{Error, virtio};
 use crate::arch;
 
@@ -39,7 +39,12 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
 pub fn fill_from<T: Transport>(transport: &mut T, bytes: &mut [u8]) -> Result<(), Error> {
     negotiate(transport, F::VERSION_1, F::VERSION_1)?;
     let size = Virtqueue::size(transport.max_queue_size(QUEUE), QUEUE_SIZE)?;
-    let mut queue = Virtqueue::new(size, BUFFER_BYTES, Writer::Device, Suppression::Flags)?;
+    let mut queue = Virtqueue::new(
+        size,
+        Buffers::of(BUFFER_BYTES),
+        Writer::Device,
+        Suppression::Flags,
+    )?;
     transport.set_queue(QUEUE, queue.areas())?;
     start(transport);
     let mut rest = bytes;

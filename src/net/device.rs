@@ -1,13 +1,16 @@
 //! What the stack needs of a network card, and how smoltcp sees it.
 
 use alloc::boxed::Box;
+use core::num::NonZeroU16;
 
-use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::phy::{self, ChecksumCapabilities, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
 
+use super::checksum::Place;
 use super::tcp::recovery::{self, End};
 use super::tcp::segment::Marks;
 use crate::drivers::ETHERNET_HEADER_BYTES;
+use crate::drivers::offload::{Checksum, Cut, Offloads, Work};
 use crate::sync::WakerSlot;
 
 /// A network card, as the stack is given it.
@@ -65,6 +68,17 @@ pub trait Nic: Send {
     /// The longest IP packet that a frame can carry, in bytes.
     fn mtu(&self) -> usize;
 
+    /// What the card does in the stack's place: it never changes.
+    fn offloads(&self) -> Offloads {
+        Offloads::default()
+    }
+
+    /// Whether the card's link is up. The card's interrupt tells when that
+    /// changes.
+    fn is_link_up(&mut self) -> bool {
+        true
+    }
+
     /// The two directions, which are used at the same time.
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue);
 
@@ -98,6 +112,13 @@ pub trait ReceiveQueue {
     /// The oldest frame that was received, the same one until it is released.
     fn front(&mut self) -> Option<&[u8]>;
 
+    /// That frame, and what the card says of the checksum in it. Where it says
+    /// nothing of it, or names another place than that of the checksum, the
+    /// stack looks.
+    fn front_with_checksum(&mut self) -> Option<(&[u8], Checksum)> {
+        Some((self.front()?, Checksum::Unverified))
+    }
+
     /// Gives the oldest frame's buffer back to the card.
     fn release(&mut self);
 }
@@ -111,6 +132,12 @@ pub trait SendQueue {
     /// Ethernet header. Its contents are arbitrary. Called only if there is
     /// [`Room`].
     fn buffer(&mut self, len: usize) -> &mut [u8];
+
+    /// Says what the card is to do to the frame in the buffer that was handed
+    /// out last. Called only if the card [offers](Nic::offloads) it.
+    fn set_work(&mut self, work: Work) {
+        let _ = work;
+    }
 
     /// Queues the frame in the buffer that was handed out last, of the length
     /// asked for.
@@ -218,6 +245,7 @@ pub(super) struct Port<'a> {
     send: &'a mut dyn SendQueue,
     mtu: usize,
     medium: Medium,
+    offloads: Offloads,
     /// A frame to receive in place of the card's.
     replayed: Option<&'a [u8]>,
     pub(super) sent: Sent,
@@ -228,8 +256,12 @@ pub(super) struct Port<'a> {
 impl<'a> Port<'a> {
     pub(super) fn new(nic: &'a mut dyn Nic) -> Self {
         let mtu = nic.mtu();
+        let offloads = nic.offloads();
         let (receive, send) = nic.split();
-        Self::over(receive, send, mtu, Medium::Ethernet)
+        Self {
+            offloads,
+            ..Self::over(receive, send, mtu, Medium::Ethernet)
+        }
     }
 
     /// A port at two queues of frames, or of packets if the medium has none.
@@ -244,6 +276,7 @@ impl<'a> Port<'a> {
             send,
             mtu,
             medium,
+            offloads: Offloads::default(),
             replayed: None,
             sent: Sent::default(),
             exhausted: false,
@@ -266,6 +299,9 @@ pub(super) struct TxToken<'a> {
     sent: &'a mut Sent,
     medium: Medium,
     max_bytes: usize,
+    offloads: Offloads,
+    /// What each part is to carry of a segment that the card cuts.
+    payload_bytes: Option<NonZeroU16>,
 }
 
 impl phy::Device for Port<'_> {
@@ -288,6 +324,8 @@ impl phy::Device for Port<'_> {
             sent: &mut self.sent,
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
+            offloads: self.offloads,
+            payload_bytes: None,
         };
         Some((RxToken(frame), answer))
     }
@@ -302,6 +340,8 @@ impl phy::Device for Port<'_> {
             sent: &mut self.sent,
             medium: self.medium,
             max_bytes: self.mtu + header_bytes(self.medium),
+            offloads: self.offloads,
+            payload_bytes: None,
         })
     }
 
@@ -309,6 +349,8 @@ impl phy::Device for Port<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = self.medium;
         capabilities.max_transmission_unit = self.mtu + header_bytes(self.medium);
+        capabilities.checksum = left_to_smoltcp();
+        capabilities.segmentation.tcpv4 = self.offloads.segments_bytes;
         capabilities
     }
 }
@@ -321,25 +363,65 @@ impl phy::RxToken for RxToken<'_> {
 
 impl phy::TxToken for TxToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        if len > self.max_bytes || self.send.room() == Room::Full {
+        let max_bytes = match (self.payload_bytes, self.offloads.segments_bytes) {
+            (Some(_), Some(bytes)) => bytes.get(),
+            _ => self.max_bytes,
+        };
+        if len > max_bytes || self.send.room() == Room::Full {
             return self.discard(len, f);
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
-        let purpose = match self.medium {
-            Medium::Ethernet => purpose(buffer),
-            _ => Purpose::Packet,
+        let (purpose, work) = match self.medium {
+            Medium::Ethernet => (
+                purpose(buffer),
+                finish(buffer, self.offloads, self.payload_bytes),
+            ),
+            _ => (Purpose::Packet, None),
         };
         if self.sent.watched {
             self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
         }
         self.sent.end = recovery::end_of(buffer).or(self.sent.end);
+        if let Some(work) = work {
+            self.send.set_work(work);
+        }
         self.send.commit();
         self.sent.frames += 1;
         self.sent.aside += u64::from(purpose != Purpose::Packet);
         self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
     }
+
+    fn set_meta(&mut self, meta: PacketMeta) {
+        self.payload_bytes = meta.segmentation_offload_size;
+    }
+}
+
+/// The checksums that smoltcp makes and looks at: not those of TCP and UDP,
+/// which the card may finish, and which never leave the guest where there is
+/// none.
+pub(super) fn left_to_smoltcp() -> ChecksumCapabilities {
+    let mut checksums = ChecksumCapabilities::default();
+    checksums.tcp = phy::Checksum::None;
+    checksums.udp = phy::Checksum::None;
+    checksums
+}
+
+/// Finishes the checksum of TCP or UDP in a frame, or has the card do it.
+fn finish(frame: &mut [u8], offloads: Offloads, payload_bytes: Option<NonZeroU16>) -> Option<Work> {
+    let place = Place::of(frame)?;
+    if !offloads.checksums {
+        place.finish(frame);
+        return None;
+    }
+    let checksum = place.prepare(frame);
+    let cut = payload_bytes.map(|payload_bytes| Cut {
+        // At most 134 bytes.
+        header_bytes: place.header_bytes(frame) as u16,
+        payload_bytes: payload_bytes.get(),
+    });
+    Some(Work { checksum, cut })
 }
 
 /// What stands before a packet.

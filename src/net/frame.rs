@@ -135,7 +135,7 @@ pub(super) enum Reason {
     Unsupported,
 }
 
-/// Looks at the headers of `frame`. Checksums are smoltcp's business.
+/// Looks at the headers of `frame`, not at checksums.
 pub(super) fn classify(frame: &[u8]) -> Frame {
     parse(frame).unwrap_or(Frame::Dropped(Reason::Malformed))
 }

@@ -7,6 +7,7 @@ use smoltcp::iface::SocketSet;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::IpListenEndpoint;
 
+use super::checksum;
 use super::datagram::icmp::{self, Message};
 use super::device::{Port, Sent};
 use super::frame::{Frame, Heard, Key, Kind, Reason, Span, classify, classify_own, is_intact};
@@ -55,10 +56,15 @@ enum Admission {
 impl State {
     /// Processes one received frame, if there is one.
     pub(super) fn receive(&mut self, now: Instant, wakes: &mut Wakes) -> bool {
-        let Some(frame) = self.nic.split().0.front() else {
+        let Some((frame, said)) = self.nic.split().0.front_with_checksum() else {
             return false;
         };
-        let class = classify(frame);
+        let mut class = classify(frame);
+        if let Frame::Tcp(..) | Frame::Udp(..) | Frame::Dhcp = class
+            && !checksum::is_right(frame, said)
+        {
+            class = Frame::Dropped(Reason::Malformed);
+        }
         self.stats.frames_received += 1;
         match class {
             Frame::Tcp(key, kind, span, heard) => {

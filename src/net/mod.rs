@@ -50,6 +50,7 @@
 
 #![deny(unsafe_code)]
 
+mod checksum;
 mod datagram;
 mod deadlines;
 pub mod device;

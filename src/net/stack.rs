@@ -102,6 +102,11 @@ impl Stack {
         self.shared.visit(|state, _| state.nic.mac())
     }
 
+    /// Whether the card's link is up: true where the card does not know.
+    pub fn is_link_up(self) -> bool {
+        self.shared.visit(|state, _| state.link.is_up())
+    }
+
     /// What the stack may hold.
     pub fn limits(self) -> Limits {
         self.shared.visit(|state, _| state.limits)

@@ -14,6 +14,7 @@ use super::device::{Nic, Port, Room};
 use super::dns::Dns;
 use super::ingress;
 use super::ip::addresses::Addresses;
+use super::ip::carrier::Carrier;
 use super::ip::dhcp::Dhcp;
 use super::ip::discovery::Asked;
 use super::ip::loopback::{self, Link, Loopback};
@@ -52,6 +53,8 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) struct State {
     pub(super) nic: Box<dyn Nic>,
     pub(super) iface: Interface,
+    /// The card's link.
+    pub(super) link: Carrier,
     pub(super) loopback: Loopback,
     pub(super) table: Table,
     pub(super) closing: Closing,
@@ -111,6 +114,7 @@ impl State {
         let mut state = Self {
             nic,
             iface,
+            link: Carrier::default(),
             loopback: Loopback::new(now, draw()),
             table: Table::new([draw(), draw()]),
             closing: Closing::new([draw(), draw()], limits.closing_records),
@@ -161,6 +165,7 @@ impl State {
         if !self.blocked {
             self.table.mark_stalled_dirty(STEP);
         }
+        self.poll_link(now);
         self.poll_dhcp(now);
         self.poll_addresses(now);
         self.poll_groups(now);

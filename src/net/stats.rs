@@ -8,7 +8,8 @@ pub struct Stats {
     pub frames_received: u64,
     /// Frames sent.
     pub frames_sent: u64,
-    /// Received frames dropped: a header is cut short or contradicts itself.
+    /// Received frames dropped: a header is cut short or contradicts itself, or
+    /// the checksum of TCP or UDP is wrong.
     pub malformed: u64,
     /// Received frames dropped: a fragment of a packet.
     pub fragments: u64,

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 
 use super::device::{Backlog, Device, Nic, ReceiveQueue, Room, SendQueue};
+use crate::drivers::offload::{Checksum, Offloads, Work};
 use crate::drivers::transport::Transport;
 use crate::drivers::virtio_net::{Receiver, Sender, VirtioNet};
 
@@ -26,9 +27,17 @@ impl<T: Transport + Send> Nic for VirtioNet<T> {
         self.mtu()
     }
 
+    fn offloads(&self) -> Offloads {
+        self.offloads()
+    }
+
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue) {
         let (receive, send) = self.queues();
         (receive, send)
+    }
+
+    fn is_link_up(&mut self) -> bool {
+        self.is_link_up()
     }
 
     fn flush(&mut self) {
@@ -65,6 +74,10 @@ impl ReceiveQueue for Receiver {
         self.front()
     }
 
+    fn front_with_checksum(&mut self) -> Option<(&[u8], Checksum)> {
+        self.front_with_checksum()
+    }
+
     fn release(&mut self) {
         self.release();
     }
@@ -81,6 +94,10 @@ impl SendQueue for Sender {
 
     fn buffer(&mut self, len: usize) -> &mut [u8] {
         self.buffer(len)
+    }
+
+    fn set_work(&mut self, work: Work) {
+        self.set_work(work);
     }
 
     fn commit(&mut self) {

@@ -17,6 +17,13 @@ use crate::wire::STACK_MAC;
 pub const VERSION_1: u64 = 1 << 32;
 pub const MAC: u64 = 1 << 5;
 pub const EVENT_IDX: u64 = 1 << 29;
+pub const STATUS: u64 = 1 << 16;
+pub const CSUM: u64 = 1 << 0;
+pub const GUEST_CSUM: u64 = 1 << 1;
+pub const GUEST_TSO4: u64 = 1 << 7;
+pub const GUEST_TSO6: u64 = 1 << 8;
+pub const HOST_TSO4: u64 = 1 << 11;
+pub const MRG_RXBUF: u64 = 1 << 15;
 pub const RECEIVE: usize = 0;
 pub const SEND: usize = 1;
 pub const HEADER: usize = 12;
@@ -54,6 +61,7 @@ pub struct Card {
     queue_limits: [u16; 2],
     pub queues: [Queue; 2],
     pub kicks: [u64; 2],
+    link_is_down: bool,
 }
 
 impl Queue {
@@ -192,21 +200,53 @@ impl Far {
         }
     }
 
+    /// Takes the link down, or up, and interrupts.
+    pub fn set_link(&self, is_up: bool) {
+        self.card().link_is_down = !is_up;
+        let (status, interrupt) = (self.status, self.interrupt);
+        status.store(2, SeqCst);
+        host::interrupt(move || {
+            interrupt.handle();
+            status.store(0, SeqCst);
+        });
+    }
+
     /// Puts a frame into the next receive buffer; `false` if there is none.
     pub fn send(&self, frame: &[u8]) -> bool {
+        self.send_under([0; HEADER], frame)
+    }
+
+    /// The same, with this header, in which the number of buffers is written.
+    /// What is too long for a buffer goes into several.
+    pub fn send_under(&self, header: [u8; HEADER], frame: &[u8]) -> bool {
         let mut card = self.card();
+        let merges = card.features & MRG_RXBUF != 0;
         let queue = &mut card.queues[RECEIVE];
-        let Some((head, address, len)) = queue.take() else {
-            return false;
-        };
-        assert!(len as usize >= HEADER + frame.len());
-        // SAFETY: the driver gave the buffer to the card.
-        unsafe {
-            let buffer = address as *mut u8;
-            buffer.write_bytes(0, HEADER);
-            buffer.add(HEADER).copy_from(frame.as_ptr(), frame.len());
+        let before = *queue;
+        let mut bytes = [&header, frame].concat();
+        let mut left = &bytes[..];
+        let mut parts = Vec::new();
+        while !left.is_empty() {
+            let Some((head, address, len)) = queue.take() else {
+                *queue = before;
+                return false;
+            };
+            let (part, rest) = left.split_at(left.len().min(len as usize));
+            assert!(merges || rest.is_empty(), "the frame is too long");
+            parts.push((head, address, part.len()));
+            left = rest;
         }
-        queue.give(head.into(), (HEADER + frame.len()) as u32);
+        if merges {
+            bytes[10..12].copy_from_slice(&(parts.len() as u16).to_le_bytes());
+        }
+        let mut left = &bytes[..];
+        for &(head, address, len) in &parts {
+            let (part, rest) = left.split_at(len);
+            // SAFETY: the driver gave the buffer to the card.
+            unsafe { (address as *mut u8).copy_from(part.as_ptr(), len) };
+            queue.give(head.into(), len as u32);
+            left = rest;
+        }
         drop(card);
         self.raise(RECEIVE);
         true
@@ -219,6 +259,15 @@ impl Far {
 
     /// The same, but no more than `most`.
     pub fn sent_at_most(&self, most: usize) -> VecDeque<Vec<u8>> {
+        let plain = |(header, frame)| {
+            assert_eq!(header, [0; HEADER]);
+            frame
+        };
+        self.sent_under(most).into_iter().map(plain).collect()
+    }
+
+    /// The same, with what stands before each.
+    pub fn sent_under(&self, most: usize) -> VecDeque<([u8; HEADER], Vec<u8>)> {
         let mut card = self.card();
         let queue = &mut card.queues[SEND];
         let mut frames = VecDeque::new();
@@ -228,8 +277,8 @@ impl Far {
             };
             // SAFETY: the driver gave the buffer to the card.
             let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, len as usize) };
-            assert_eq!(bytes[..HEADER], [0; HEADER]);
-            frames.push_back(bytes[HEADER..].to_vec());
+            let (header, frame) = bytes.split_at(HEADER);
+            frames.push_back((header.try_into().unwrap(), frame.to_vec()));
             queue.give(head.into(), 0);
         }
         drop(card);
@@ -293,7 +342,10 @@ impl Transport for FakeTransport {
         STACK_MAC.get(offset).copied().ok_or(Error::Faulty)
     }
 
-    fn config_u16(&self, _: usize) -> Result<u16, Error> {
-        Err(Error::Faulty)
+    fn config_u16(&self, offset: usize) -> Result<u16, Error> {
+        match offset {
+            6 => Ok(u16::from(!self.card().link_is_down)),
+            _ => Err(Error::Faulty),
+        }
     }
 }

@@ -11,7 +11,7 @@ use firstpoll::time::{Duration, Instant, sleep, timeout};
 use firstpoll_peer::dhcp::{Kind, Lie, Reply, Request, Server};
 use firstpoll_peer::{Host, Lease};
 
-use crate::peer::{PEER_IP, PEER_MAC, start_with};
+use crate::peer::{PEER_IP, PEER_MAC, Peer, start_with};
 
 const SEC: Duration = Duration::from_secs(1);
 
@@ -35,6 +35,12 @@ type Shared = Rc<RefCell<Server>>;
 
 /// A stack that has asked for nothing yet, and the server that it will ask.
 fn served(script: impl FnMut(&Request) -> Reply + Send + 'static) -> (Stack, Shared) {
+    let (stack, server, _) = served_over(script);
+    (stack, server)
+}
+
+/// The same, with the server's host.
+fn served_over(script: impl FnMut(&Request) -> Reply + Send + 'static) -> (Stack, Shared, Peer) {
     let config = Config {
         ipv6: Ipv6Source::Off,
         ..Config::default()
@@ -47,7 +53,7 @@ fn served(script: impl FnMut(&Request) -> Reply + Send + 'static) -> (Stack, Sha
     };
     let serving = Rc::clone(&server);
     peer.serve(move |parsed, now| serving.borrow_mut().receive(us, parsed, now));
-    (stack, server)
+    (stack, server, peer)
 }
 
 /// The interface's address now.
@@ -222,4 +228,65 @@ fn addresses_that_cannot_be_used_are_not_taken() {
             assert!(wait.is_err(), "{ip} was taken: {:?}", stack.config());
         });
     }
+}
+
+/// Stops the link for a second.
+async fn interrupt_link(stack: Stack, peer: &Peer) {
+    assert!(stack.is_link_up());
+    peer.wire.set_link(false);
+    sleep(SEC).await;
+    assert!(!stack.is_link_up());
+    peer.wire.set_link(true);
+    sleep(SEC).await;
+    assert!(stack.is_link_up());
+}
+
+#[test]
+fn once_the_link_is_up_again_the_lease_is_asked_for_and_kept_meanwhile() {
+    let (stack, server, peer) = served_over(|_| Reply::Grant(lease(FIRST)));
+    block_on(async {
+        stack.wait_configured().await.unwrap();
+        interrupt_link(stack, &peer).await;
+        for _ in 0..100 {
+            assert_eq!(address(stack), Some(FIRST));
+            sleep(SEC).await;
+        }
+    });
+    assert_eq!(times(&server, Kind::Discover).len(), 2);
+}
+
+#[test]
+fn the_link_may_come_up_at_another_network() {
+    let mut asked = 0;
+    let (stack, _server, peer) = served_over(move |request| {
+        asked += u32::from(request.kind == Kind::Discover);
+        Reply::Grant(lease(if asked < 2 { FIRST } else { SECOND }))
+    });
+    block_on(async {
+        stack.wait_configured().await.unwrap();
+        interrupt_link(stack, &peer).await;
+        sleep(SEC).await;
+        assert_eq!(address(stack), Some(SECOND));
+    });
+}
+
+#[test]
+fn without_an_answer_the_address_ends_a_minute_after_the_link_is_up() {
+    let mut asked = 0;
+    let (stack, _server, peer) = served_over(move |request| {
+        asked += u32::from(request.kind == Kind::Discover);
+        if asked < 2 {
+            Reply::Grant(lease(FIRST))
+        } else {
+            Reply::Silence
+        }
+    });
+    block_on(async {
+        stack.wait_configured().await.unwrap();
+        interrupt_link(stack, &peer).await;
+        sleep(50 * SEC).await;
+        assert_eq!(address(stack), Some(FIRST));
+        sleep(12 * SEC).await;
+        assert_eq!(address(stack), None);
+    });
 }

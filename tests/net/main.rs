@@ -23,6 +23,7 @@ mod loopback;
 mod many;
 mod nal;
 mod names;
+mod offload;
 mod options;
 mod peer;
 mod ping;

@@ -65,7 +65,7 @@ fn contents(numbers: Range<u32>) -> Vec<Vec<u8>> {
 #[test]
 fn all_that_is_offered_and_needed_is_negotiated() {
     for features in KINDS {
-        let more = (1 << 28) | (1 << 34) | (1 << 15) | 1;
+        let more = (1 << 28) | (1 << 34) | (1 << 15) | (1 << 14);
         let (_driver, far) = start(features | more);
         assert_eq!(far.card().features, features);
     }

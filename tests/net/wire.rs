@@ -20,6 +20,7 @@ struct Ends {
     interrupts: u64,
     /// The interrupt line is broken.
     dead_line: bool,
+    link_is_down: bool,
     /// How often the interrupts were turned on.
     unmasks: u64,
 }
@@ -104,6 +105,16 @@ impl Wire {
         }
     }
 
+    /// Takes the link down, or up.
+    pub fn set_link(&self, is_up: bool) {
+        let mut ends = self.ends();
+        ends.link_is_down = !is_up;
+        ends.interrupts += 1;
+        drop(ends);
+        let interrupt = self.interrupt;
+        host::interrupt(|| interrupt.wake());
+    }
+
     /// Breaks the interrupt line.
     pub fn kill_interrupts(&self) {
         self.ends().dead_line = true;
@@ -132,6 +143,10 @@ impl Nic for Card {
 
     fn mtu(&self) -> usize {
         1500
+    }
+
+    fn is_link_up(&mut self) -> bool {
+        !self.send.ends.lock().unwrap().link_is_down
     }
 
     fn split(&mut self) -> (&mut dyn ReceiveQueue, &mut dyn SendQueue) {

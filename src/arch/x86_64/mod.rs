@@ -25,6 +25,7 @@ mod calendar;
 mod calibration;
 mod clock;
 mod console;
+mod copy;
 mod cpu;
 mod devices;
 mod exceptions;

@@ -47,6 +47,38 @@ pub(super) enum Suppression {
     EventIndex,
 }
 
+/// How long the buffers of a queue are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Buffers {
+    pub(super) bytes: usize,
+    /// So many, the last ones, are longer.
+    pub(super) large: u16,
+    pub(super) large_bytes: usize,
+}
+
+impl Buffers {
+    /// All of one length.
+    pub(super) const fn of(bytes: usize) -> Self {
+        Self {
+            bytes,
+            large: 0,
+            large_bytes: 0,
+        }
+    }
+
+    /// Where buffer `id` stands, if those from `large_from` on are longer, and how
+    /// long it is.
+    #[inline(always)]
+    fn place(self, large_from: u16, id: u16) -> (usize, usize) {
+        if id < large_from {
+            return (usize::from(id) * self.bytes, self.bytes);
+        }
+        let before = usize::from(large_from) * self.bytes;
+        let start = before + usize::from(id - large_from) * self.large_bytes;
+        (start, self.large_bytes)
+    }
+}
+
 /// Whether the device has to be notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -66,6 +98,9 @@ pub(super) enum Fault {
     Overlong,
     /// What it has written is shorter than its header.
     Headless,
+    /// It says that what it has written continues in buffers that it did not
+    /// fill or return.
+    Torn,
 }
 
 impl fmt::Display for Fault {
@@ -75,6 +110,7 @@ impl fmt::Display for Fault {
             Self::ForeignBuffer => "it returned a buffer that it does not have",
             Self::Overlong => "it says that it has written more than a buffer holds",
             Self::Headless => "it has written less than a header",
+            Self::Torn => "it has not returned all buffers of what it has written",
         })
     }
 }
@@ -90,8 +126,10 @@ pub(super) struct Used {
 /// The driver's side of a queue.
 pub(super) struct Virtqueue {
     rings: Rings,
-    buffers: DmaMemory,
-    buffer_bytes: usize,
+    memory: DmaMemory,
+    buffers: Buffers,
+    /// From which number on they are longer.
+    large_from: u16,
     writer: Writer,
     suppression: Suppression,
     /// Whether the device has the buffer of each descriptor.
@@ -109,16 +147,18 @@ pub(super) struct Virtqueue {
 }
 
 impl Virtqueue {
-    /// A queue of `size` places, a power of two, and as many buffers, zeroed.
+    /// A queue of `size` places, a power of two, and as many buffers, zeroed,
+    /// which stand one behind the other.
     pub(super) fn new(
         size: u16,
-        buffer_bytes: usize,
+        buffers: Buffers,
         writer: Writer,
         suppression: Suppression,
     ) -> Result<Self, Error> {
         assert!(size.is_power_of_two(), "the ring must wrap with the index");
         let places = usize::from(size);
-        let bytes = buffer_bytes.checked_mul(places).ok_or(Error::OutOfMemory)?;
+        let large_from = size.saturating_sub(buffers.large);
+        let (bytes, _) = buffers.place(large_from, size);
         let mut offered = Vec::new();
         offered
             .try_reserve_exact(places)
@@ -126,8 +166,9 @@ impl Virtqueue {
         offered.resize(places, false);
         let mut queue = Self {
             rings: Rings::new(size)?,
-            buffers: DmaMemory::zeroed(bytes)?,
-            buffer_bytes,
+            memory: DmaMemory::zeroed(bytes)?,
+            buffers,
+            large_from,
             writer,
             suppression,
             offered: offered.into_boxed_slice(),
@@ -141,11 +182,11 @@ impl Virtqueue {
             Writer::Device => DescF::WRITE,
             Writer::Driver => DescF::empty(),
         };
-        let start = queue.buffers.address();
+        let start = queue.memory.address();
         for id in 0..size {
-            let address = start + u64::from(id) * buffer_bytes as u64;
-            let rings = &mut queue.rings;
-            rings.set_descriptor(id, address, buffer_bytes as u32, flags);
+            let (offset, bytes) = buffers.place(large_from, id);
+            let address = start + offset as u64;
+            queue.rings.set_descriptor(id, address, bytes as u32, flags);
         }
         queue.disable_interrupts();
         Ok(queue)
@@ -185,20 +226,44 @@ impl Virtqueue {
         self.fault
     }
 
+    #[inline(always)]
+    fn place(&self, id: u16) -> (usize, usize) {
+        self.buffers.place(self.large_from, id)
+    }
+
     /// The contents of a buffer.
     ///
     /// # Panics
     ///
     /// Panics if the device has it.
+    #[inline]
     pub(super) fn buffer(&mut self, id: u16) -> &mut [u8] {
-        let index = usize::from(id);
-        assert!(!self.offered[index], "the device has the buffer");
+        assert!(!self.offered[usize::from(id)], "the device has the buffer");
+        let (start, bytes) = self.place(id);
         // SAFETY: there are as many buffers as places in `offered`, all of them
         // initialised. The device does not have this one, and the borrow of
         // `self` keeps it from being offered and from other references.
         unsafe {
-            let start = self.buffers.start().add(index * self.buffer_bytes);
-            NonNull::slice_from_raw_parts(start, self.buffer_bytes).as_mut()
+            let place = self.memory.start().add(start);
+            NonNull::slice_from_raw_parts(place, bytes).as_mut()
+        }
+    }
+
+    /// The contents of `count` buffers, which stand one behind the other.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the device has one of them, and if there are not as many.
+    pub(super) fn run(&mut self, first: u16, count: u16) -> &mut [u8] {
+        let ids = usize::from(first)..usize::from(first) + usize::from(count);
+        let is_ours = self.offered[ids].iter().all(|offered| !offered);
+        assert!(is_ours, "the device has the buffer");
+        let (start, _) = self.place(first);
+        let (end, _) = self.place(first + count);
+        // SAFETY: as above; the end of the last is that of the memory.
+        unsafe {
+            let place = self.memory.start().add(start);
+            NonNull::slice_from_raw_parts(place, end - start).as_mut()
         }
     }
 
@@ -207,8 +272,9 @@ impl Virtqueue {
     /// # Panics
     ///
     /// Panics if the device has it already, and if it is not as long.
+    #[inline]
     pub(super) fn offer(&mut self, id: u16, len: usize) {
-        assert!(len <= self.buffer_bytes, "the buffer is not as long");
+        assert!(len <= self.place(id).1, "the buffer is not as long");
         let offered = &mut self.offered[usize::from(id)];
         assert!(!*offered, "the device has the buffer");
         *offered = true;
@@ -259,6 +325,7 @@ impl Virtqueue {
     }
 
     /// Takes back the next buffer that the device has used.
+    #[inline]
     pub(super) fn take(&mut self) -> Option<Used> {
         if !self.has_used() {
             return None;
@@ -275,13 +342,13 @@ impl Virtqueue {
             self.stop(Fault::ForeignBuffer);
             return None;
         };
-        if bytes > self.buffer_bytes {
+        let id = id as u16;
+        if bytes > self.buffers.place(self.large_from, id).1 {
             self.stop(Fault::Overlong);
             return None;
         }
         *offered = false;
         self.next_used = self.next_used.wrapping_add(1);
-        let id = id as u16;
         Some(Used { id, bytes })
     }
 

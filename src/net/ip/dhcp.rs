@@ -23,6 +23,10 @@ const RETRY: Duration = Duration::from_secs(2);
 /// wants a minute, in which a short lease would be over.
 const RENEWAL_RETRY: Duration = Duration::from_secs(4);
 
+/// How long the address of a lease is kept once the link came up again, while no
+/// server answers.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
 /// The client's socket, in a set of its own, and when it wants to act.
 pub(in crate::net) struct Dhcp {
     set: SocketSet<'static>,
@@ -30,6 +34,8 @@ pub(in crate::net) struct Dhcp {
     at: Option<Instant>,
     /// It could not act for want of a neighbour's address.
     waits: bool,
+    /// Until when the address of an earlier client holds.
+    keeps_until: Option<Instant>,
 }
 
 impl Dhcp {
@@ -47,6 +53,16 @@ impl Dhcp {
             handle,
             at: Some(Instant::ZERO),
             waits: false,
+            keeps_until: None,
+        }
+    }
+
+    /// A client that asks anew: the address that is known holds until there is
+    /// another, or nobody answers for long.
+    pub(super) fn again(now: Instant) -> Self {
+        Self {
+            keeps_until: Some(now + KEPT_FOR),
+            ..Self::new()
         }
     }
 
@@ -59,7 +75,7 @@ impl Dhcp {
 
     /// When the client wants to act.
     pub(in crate::net) fn deadline(&self) -> Option<Instant> {
-        self.at
+        [self.at, self.keeps_until].into_iter().flatten().min()
     }
 }
 
@@ -82,10 +98,13 @@ impl State {
     pub(in crate::net) fn poll_dhcp(&mut self, now: Instant) {
         let Some(mut dhcp) = self
             .dhcp
-            .take_if(|dhcp| dhcp.at.is_some_and(|at| at <= now))
+            .take_if(|dhcp| dhcp.deadline().is_some_and(|at| at <= now))
         else {
             return;
         };
+        if dhcp.keeps_until.take_if(|at| *at <= now).is_some() {
+            self.configure(None, Vec::new());
+        }
         let due = self.iface.poll_at(now, &dhcp.set);
         let mut port = Port::new(&mut *self.nic);
         while self.iface.poll_egress(now, &mut port, &mut dhcp.set)
@@ -107,8 +126,11 @@ impl State {
         let socket = dhcp.set.get_mut::<dhcpv4::Socket<'_>>(dhcp.handle);
         let (config, dns_servers) = match socket.poll() {
             None => return,
+            // A client has no address when it begins.
+            Some(dhcpv4::Event::Deconfigured) if dhcp.keeps_until.is_some() => return,
             Some(dhcpv4::Event::Deconfigured) => (None, Vec::new()),
             Some(dhcpv4::Event::Configured(lease)) => {
+                dhcp.keeps_until = None;
                 let config = Ipv4Config {
                     address: lease.address.address(),
                     prefix_len: lease.address.prefix_len(),

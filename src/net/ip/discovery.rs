@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
-    HardwareAddress, Icmpv6Packet, IpProtocol, Ipv6Packet, Ipv6Repr, NdiscRepr,
+    HardwareAddress, Icmpv6Packet, IpProtocol, Ipv6Packet, Ipv6Repr, NdiscNeighborFlags, NdiscRepr,
 };
 
 use super::addresses::Path;
@@ -23,6 +23,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// How many neighbours are asked in that time.
 const MAX_ASKED: usize = 32;
+
+/// All nodes on the link (RFC 4291 §2.7.1).
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// All routers on the link (RFC 4291 §2.7.1).
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
@@ -95,6 +98,28 @@ impl State {
         send_ndisc(&mut *self.nic, source, ALL_ROUTERS, message);
         self.stats.frames_sent += 1;
     }
+}
+
+/// Tells all hosts on the link that `address` is here, if there is room for it;
+/// whether there was.
+pub(super) fn announce(nic: &mut dyn Nic, address: IpAddr) -> bool {
+    if nic.split().1.room() == Room::Full {
+        return false;
+    }
+    match address {
+        // RFC 5227 §2.3.
+        IpAddr::V4(address) => ask_v4(nic, address, address),
+        // RFC 4861 §7.2.6.
+        IpAddr::V6(address) => {
+            let message = NdiscRepr::NeighborAdvert {
+                flags: NdiscNeighborFlags::OVERRIDE,
+                target_addr: address,
+                lladdr: Some(hardware(nic).into()),
+            };
+            send_ndisc(nic, address, ALL_NODES, message);
+        }
+    }
+    true
 }
 
 fn hardware(nic: &dyn Nic) -> HardwareAddress {

@@ -6,10 +6,12 @@
 //! | `addresses`, `interface` | the card's addresses and routes |
 //! | `dhcp`, `slaac` | those from a DHCP server and from routers |
 //! | `discovery` | asking for the addresses of neighbours |
+//! | `carrier` | the card's link going down and coming up |
 //! | `multicast` | telling routers which groups are listened to |
 //! | `loopback` | the interface from the guest to itself |
 
 pub(super) mod addresses;
+pub(super) mod carrier;
 mod command_line;
 mod config;
 pub(super) mod dhcp;

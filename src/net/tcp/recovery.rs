@@ -11,7 +11,6 @@
 //! - when it says nothing for two round trips (RFC 8985 §7.2).
 
 use smoltcp::iface::Interface;
-use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, IpRepr, TcpControl, TcpPacket,
@@ -21,7 +20,7 @@ use smoltcp::wire::{
 use super::connection::Connection;
 use super::segment::{Answer, bare};
 use crate::drivers::ETHERNET_HEADER_BYTES;
-use crate::net::device::{Nic, Port, Sent};
+use crate::net::device::{Nic, Port, Sent, left_to_smoltcp};
 use crate::net::frame::{Heard, Key};
 
 /// How often an acknowledgement must come again to tell of a loss (RFC 5681 §3.2).
@@ -298,7 +297,7 @@ fn acknowledgement(
     mac: [u8; 6],
     heard: Heard,
 ) -> &[u8] {
-    let checksums = ChecksumCapabilities::default();
+    let checksums = left_to_smoltcp();
     let answer = Answer {
         control: TcpControl::None,
         seq: heard.next,
