@@ -59,7 +59,8 @@ pub use deadlines::{Armed, Due, Slot};
 pub use imp::{
     Backtrace, ConsolePort, ReservedMemory, command_line, core_state, device_barrier,
     enable_interrupts, exit, interrupt_counts, map_device_memory, memory, pci_read, pci_write,
-    random, register_irq, start_clock, start_interrupts, start_memory, start_traps, wall_clock,
+    random, register_irq, start_clock, start_interrupts, start_memory, start_traps, ticks,
+    ticks_at_entry, time_of, wall_clock,
 };
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,

@@ -30,28 +30,35 @@ const LOOKS: usize = 4;
 /// longer than half a tick, is not there.
 const PATIENCE: usize = 1_000;
 
-/// The time-stamp counter at the start of the clock.
-static START: AtomicU64 = AtomicU64::new(0);
+/// The time-stamp counter at the kernel's first instruction, which stores it.
+pub(super) static START: AtomicU64 = AtomicU64::new(0);
 /// The multiplier of the scale to nanoseconds; zero until it is known, which
 /// lets the clock stand still.
 static TO_NANOS: AtomicU64 = AtomicU64::new(0);
 
-/// The time-stamp counter.
+/// The time-stamp counter, which counts from before the kernel was entered.
 #[inline]
-pub(super) fn ticks() -> u64 {
+pub fn ticks() -> u64 {
     // SAFETY: every 64-bit processor has the instruction.
     unsafe { _rdtsc() }
 }
 
-/// Starts the clock; it stands still until its frequency is known.
-pub(super) fn start() {
-    START.store(ticks(), Relaxed);
+/// The time-stamp counter at the kernel's first instruction.
+pub fn ticks_at_entry() -> u64 {
+    START.load(Relaxed)
 }
 
-/// The time on the core's clock.
+/// The time on the core's clock, which stands still until its frequency is
+/// known.
 #[inline]
 pub fn now() -> Instant {
-    let ticks = ticks().wrapping_sub(START.load(Relaxed));
+    time_of(ticks())
+}
+
+/// The time at which the time-stamp counter was at `ticks`.
+#[inline]
+pub fn time_of(ticks: u64) -> Instant {
+    let ticks = ticks.wrapping_sub(START.load(Relaxed));
     Instant::from_nanos(Scale::from_multiplier(TO_NANOS.load(Relaxed)).floor(ticks))
 }
 
