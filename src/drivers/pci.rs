@@ -17,6 +17,9 @@ const VIRTIO_VENDOR: u16 = 0x1af4;
 /// No list of capabilities is longer: each has four bytes at least.
 const MAX_CAPABILITIES: usize = 64;
 
+/// The base address registers of a function.
+const BARS: usize = 6;
+
 /// The configuration registers, by way of the arch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers;
@@ -44,6 +47,10 @@ struct Window {
     address: u64,
     bytes: u64,
 }
+
+/// What a device answers for, by the base address register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows([Option<Window>; BARS]);
 
 /// Calls `visit` with every function of every device, in the order of the bus,
 /// bridges followed.
@@ -142,30 +149,28 @@ impl Function {
         self.read(0x3c) as u8
     }
 
-    /// Maps `bytes` from `offset` of the window of a base address register.
-    pub(super) fn map(self, bar: u8, offset: u64, bytes: u64) -> Result<NonNull<u8>, Error> {
-        let window = self.window(bar).ok_or(Error::Faulty)?;
-        let end = offset.checked_add(bytes).ok_or(Error::Faulty)?;
-        if end > window.bytes {
-            return Err(Error::Faulty);
-        }
-        let address = window.address.checked_add(offset);
-        let address = address.ok_or(Error::Unreachable)?;
-        let bytes = usize::try_from(bytes).map_err(|_| Error::Unreachable)?;
-        // SAFETY: the base address register says that the range is the device's.
-        unsafe { arch::map_device_memory(address, bytes) }.ok_or(Error::Unreachable)
+    /// What the device answers for, by each of its base address registers.
+    ///
+    /// The device is switched off once for all of them: a machine in software
+    /// maps the whole address space anew each time that one is.
+    pub(super) fn windows(self) -> Windows {
+        let mut header = PciHeader::new(self.at);
+        let command = header.command(Registers);
+        let decoding = CommandRegister::IO_ENABLE | CommandRegister::MEMORY_ENABLE;
+        header.update_command(Registers, |command| command - decoding);
+        let windows = Windows(core::array::from_fn(|bar| self.window(bar as u8)));
+        header.update_command(Registers, |_| command);
+        windows
     }
 
     /// The window of a base address register, `None` if it has none in memory
-    /// (PCI Local Bus Specification 3.0, 6.2.5.1).
+    /// (PCI Local Bus Specification 3.0, 6.2.5.1). The device does not answer
+    /// meanwhile.
     fn window(self, bar: u8) -> Option<Window> {
-        const LAST: u8 = 5;
+        const LAST: u8 = BARS as u8 - 1;
         const IN_PORTS: u32 = 1;
         const IS_WIDE: u32 = 0b100;
         const FLAGS: u32 = 0xf;
-        if bar > LAST {
-            return None;
-        }
         let offset = 0x10 + 4 * bar;
         let low = self.read(offset);
         let is_wide = low & IS_WIDE != 0;
@@ -173,10 +178,6 @@ impl Function {
             return None;
         }
         let high = if is_wide { self.read(offset + 4) } else { 0 };
-        let mut header = PciHeader::new(self.at);
-        let command = header.command(Registers);
-        let decoding = CommandRegister::IO_ENABLE | CommandRegister::MEMORY_ENABLE;
-        header.update_command(Registers, |command| command - decoding);
         let size_of = |offset: u8, value: u32| {
             // SAFETY: the device does not answer at what is written meanwhile,
             // and gets back what was there.
@@ -193,7 +194,6 @@ impl Function {
         } else {
             u32::MAX
         };
-        header.update_command(Registers, |_| command);
         let mask = u64::from(mask_high) << 32 | u64::from(mask_low);
         let window = Window {
             address: u64::from(high) << 32 | u64::from(low & !FLAGS),
@@ -202,5 +202,22 @@ impl Function {
         (mask_low != 0 || is_wide)
             .then_some(window)
             .filter(|window| window.address != 0 && window.bytes != 0)
+    }
+}
+
+impl Windows {
+    /// Maps `bytes` from `offset` of the window of a base address register.
+    pub(super) fn map(&self, bar: u8, offset: u64, bytes: u64) -> Result<NonNull<u8>, Error> {
+        let window = self.0.get(usize::from(bar)).copied().flatten();
+        let window = window.ok_or(Error::Faulty)?;
+        let end = offset.checked_add(bytes).ok_or(Error::Faulty)?;
+        if end > window.bytes {
+            return Err(Error::Faulty);
+        }
+        let address = window.address.checked_add(offset);
+        let address = address.ok_or(Error::Unreachable)?;
+        let bytes = usize::try_from(bytes).map_err(|_| Error::Unreachable)?;
+        // SAFETY: the base address register says that the range is the device's.
+        unsafe { arch::map_device_memory(address, bytes) }.ok_or(Error::Unreachable)
     }
 }

@@ -74,6 +74,7 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
     let [mut common, mut notify, mut status, mut config] = [None; 4];
     let mut multiplier = 0;
     let mut is_modern = false;
+    let windows = function.windows();
     for at in function.vendor_capabilities() {
         let Some(capability) = CapData::read(at, Registers) else {
             continue;
@@ -91,7 +92,7 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
             continue;
         }
         let (offset, bytes) = (capability.offset.to_ne(), capability.length.to_ne());
-        let Ok(start) = function.map(capability.bar, offset, bytes) else {
+        let Ok(start) = windows.map(capability.bar, offset, bytes) else {
             continue;
         };
         let bytes = bytes as usize;
