@@ -4,7 +4,7 @@
 //! at first, and writing a line takes longer than most stages. `log=debug` has
 //! the lines, once the stages are over.
 
-use log::debug;
+use log::{LevelFilter, debug};
 
 use crate::arch;
 use crate::sync::InterruptMutex;
@@ -48,6 +48,7 @@ pub fn run<R>(name: &'static str, stage: impl FnOnce() -> R) -> R {
 }
 
 /// Adds a stage that began at `begin` and ends now.
+#[inline(never)] // New code takes an emulator longer than the call.
 pub fn add(name: &'static str, begin: u64) {
     let end = arch::ticks();
     let mut stages = STAGES.lock();
@@ -60,7 +61,11 @@ pub fn add(name: &'static str, begin: u64) {
 
 /// Writes a line for each stage since the last report, at the level `debug`.
 /// The clock's rate is known.
+#[inline(never)]
 pub fn report() {
+    if log::max_level() < LevelFilter::Debug {
+        return;
+    }
     let (stages, count) = {
         let mut stages = STAGES.lock();
         (stages.stages, core::mem::take(&mut stages.count))

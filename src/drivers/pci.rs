@@ -151,20 +151,20 @@ impl Function {
 
     /// What the device answers for, by each of its base address registers.
     ///
-    /// The device is switched off once for all of them: a machine in software
-    /// maps the whole address space anew each time that one is.
+    /// Its memory is switched off once for all of them: a machine in software
+    /// works its address space out anew each time, which takes a millisecond.
     pub(super) fn windows(self) -> Windows {
         let mut header = PciHeader::new(self.at);
         let command = header.command(Registers);
-        let decoding = CommandRegister::IO_ENABLE | CommandRegister::MEMORY_ENABLE;
-        header.update_command(Registers, |command| command - decoding);
+        let off = CommandRegister::MEMORY_ENABLE;
+        header.update_command(Registers, |command| command - off);
         let windows = Windows(core::array::from_fn(|bar| self.window(bar as u8)));
         header.update_command(Registers, |_| command);
         windows
     }
 
     /// The window of a base address register, `None` if it has none in memory
-    /// (PCI Local Bus Specification 3.0, 6.2.5.1). The device does not answer
+    /// (PCI Local Bus Specification 3.0, 6.2.5.1). Its memory is switched off
     /// meanwhile.
     fn window(self, bar: u8) -> Option<Window> {
         const LAST: u8 = BARS as u8 - 1;
