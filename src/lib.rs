@@ -37,6 +37,8 @@ pub mod net;
 pub mod random;
 #[cfg(not(firstpoll_loom))]
 pub mod runtime;
+#[cfg(not(firstpoll_loom))]
+mod stages;
 pub mod sync;
 #[cfg(not(firstpoll_loom))]
 pub mod time;

@@ -9,7 +9,7 @@ use crate::arch::{self, Due, Handlers};
 use crate::drivers::{self, virtio_net};
 use crate::executor::interrupt;
 use crate::net::{self, Config, ConfigError, Device, Stack};
-use crate::{logger, random, time};
+use crate::{logger, random, stages, time};
 
 pub use crate::args::{Args, Opt};
 pub use crate::fatal::{exception, panic};
@@ -18,22 +18,27 @@ pub use crate::fatal::{exception, panic};
 ///
 /// [`entry!`](crate::entry) calls it; `options` are those of the program.
 pub fn boot<T: Termination>(main: fn(Runtime) -> T, options: &[&str]) -> ! {
-    arch::start_traps(); // Exceptions are reported from here on.
-    arch::start_memory(); // There is a heap from here on.
+    stages::add("entry", arch::ticks_at_entry());
+    stages::run("traps", arch::start_traps); // Exceptions are reported from here on.
+    stages::run("memory", arch::start_memory); // There is a heap from here on.
+    let args = stages::run("options", || read_options(options));
+    stages::run("interrupts", arch::start_interrupts);
+    stages::run("clock", arch::start_clock); // Time stamps are right from here on.
+    stages::run("timers", init);
+    arch::enable_interrupts();
+    stages::report();
+    info!("{} KiB of memory are free", arch::memory().heap_bytes >> 10);
+    let status = main(Runtime { args }).status();
+    arch::exit(status.code())
+}
 
+/// The command line, with the log's level set by it.
+fn read_options(options: &[&str]) -> Args {
     let args = Args::new(arch::command_line());
     logger::start(logger::DEFAULT_LEVEL);
     logger::start(args.parse("log").unwrap_or(logger::DEFAULT_LEVEL));
     args.warn_about_unknown(options);
-
-    arch::start_interrupts();
-    arch::start_clock(); // Time stamps are right from here on.
-    info!("{} KiB of memory are free", arch::memory().heap_bytes >> 10);
-
-    init();
-    arch::enable_interrupts();
-    let status = main(Runtime { args }).status();
-    arch::exit(status.code())
+    args
 }
 
 /// Makes interrupts drive the executor and the timers.
@@ -89,13 +94,15 @@ impl Runtime {
         let options = self.args.options();
         let options = options.map(|option| (option.name, option.value));
         let config = Config::from_options(options).map_err(NetworkError::Config)?;
-        let seed = seed().map_err(NetworkError::NoRandomness)?;
+        let seed = stages::run("seed", seed).map_err(NetworkError::NoRandomness)?;
         let device = if config.needs_card() {
-            Device::virtio(virtio_net::probe().map_err(NetworkError::Card)?)
+            let card = stages::run("network card", virtio_net::probe);
+            Device::virtio(card.map_err(NetworkError::Card)?)
         } else {
             Device::none()
         };
-        let stack = net::start(device, config, seed);
+        let stack = stages::run("network", || net::start(device, config, seed));
+        stages::report();
         Ok(*NETWORK.get_or_init(|| stack))
     }
 

@@ -158,6 +158,21 @@ pub fn start_clock() {
     deliver();
 }
 
+/// The clock in ticks, which are nanoseconds.
+pub fn ticks() -> u64 {
+    now().as_nanos()
+}
+
+/// The clock's start.
+pub fn ticks_at_entry() -> u64 {
+    0
+}
+
+/// The time at which the clock was at `ticks`.
+pub fn time_of(ticks: u64) -> Instant {
+    Instant::from_nanos(ticks)
+}
+
 /// Registers what interrupts call, for every core.
 pub fn set_handlers(handlers: &'static Handlers) {
     HANDLERS.store(ptr::from_ref(handlers).cast_mut(), Release);

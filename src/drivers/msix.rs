@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use pci_types::capability::MsixCapability;
 
 use super::Error;
-use super::pci::{Function, Registers};
+use super::pci::{Function, Registers, Windows};
 use crate::arch::Message;
 
 /// An entry: the message's address, low and high half, its data, and the mask.
@@ -55,17 +55,17 @@ pub(super) struct Msix {
 }
 
 impl Msix {
-    /// Those of a device that answers to its registers already; none are sent
-    /// yet.
+    /// Those of a device with these windows; none are set yet, which the device
+    /// must be enabled for.
     ///
     /// # Errors
     ///
     /// [`Error::NoInterrupt`] if it has none, [`Error::Faulty`] or
     /// [`Error::Unreachable`] if the table is not where it should be.
-    pub(super) fn open(function: Function) -> Result<Self, Error> {
+    pub(super) fn open(function: Function, windows: &Windows) -> Result<Self, Error> {
         let capability = function.msix().ok_or(Error::NoInterrupt)?;
         let place = Place::of(&capability);
-        let table = function.map(place.bar, place.offset, place.bytes())?;
+        let table = windows.map(place.bar, place.offset, place.bytes())?;
         let table = table.cast::<Entry>();
         if !table.is_aligned() {
             return Err(Error::Faulty);

@@ -17,6 +17,9 @@ const VIRTIO_VENDOR: u16 = 0x1af4;
 /// No list of capabilities is longer: each has four bytes at least.
 const MAX_CAPABILITIES: usize = 64;
 
+/// The base address registers of a function.
+const BARS: usize = 6;
+
 /// The configuration registers, by way of the arch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers;
@@ -44,6 +47,10 @@ struct Window {
     address: u64,
     bytes: u64,
 }
+
+/// What a device answers for, by the base address register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows([Option<Window>; BARS]);
 
 impl Window {
     /// The address of the `bytes` from `offset`.
@@ -170,25 +177,28 @@ impl Function {
         self.read(0x3c) as u8
     }
 
-    /// Maps `bytes` from `offset` of the window of a base address register.
-    pub(super) fn map(self, bar: u8, offset: u64, bytes: u64) -> Result<NonNull<u8>, Error> {
-        let window = self.window(bar).ok_or(Error::Faulty)?;
-        let address = window.part(offset, bytes)?;
-        let bytes = usize::try_from(bytes).map_err(|_| Error::Unreachable)?;
-        // SAFETY: the base address register says that the range is the device's.
-        unsafe { arch::map_device_memory(address, bytes) }.ok_or(Error::Unreachable)
+    /// What the device answers for, by each of its base address registers.
+    ///
+    /// Its memory is switched off once for all of them: a machine in software
+    /// works its address space out anew each time, which takes a millisecond.
+    pub(super) fn windows(self) -> Windows {
+        let mut header = PciHeader::new(self.at);
+        let command = header.command(Registers);
+        let off = CommandRegister::MEMORY_ENABLE;
+        header.update_command(Registers, |command| command - off);
+        let windows = Windows(core::array::from_fn(|bar| self.window(bar as u8)));
+        header.update_command(Registers, |_| command);
+        windows
     }
 
     /// The window of a base address register, `None` if it has none in memory
-    /// (PCI Local Bus Specification 3.0, 6.2.5.1).
+    /// (PCI Local Bus Specification 3.0, 6.2.5.1). Its memory is switched off
+    /// meanwhile.
     fn window(self, bar: u8) -> Option<Window> {
-        const LAST: u8 = 5;
+        const LAST: u8 = BARS as u8 - 1;
         const IN_PORTS: u32 = 1;
         const IS_WIDE: u32 = 0b100;
         const FLAGS: u32 = 0xf;
-        if bar > LAST {
-            return None;
-        }
         let offset = 0x10 + 4 * bar;
         let low = self.read(offset);
         let is_wide = low & IS_WIDE != 0;
@@ -196,10 +206,6 @@ impl Function {
             return None;
         }
         let high = if is_wide { self.read(offset + 4) } else { 0 };
-        let mut header = PciHeader::new(self.at);
-        let command = header.command(Registers);
-        let decoding = CommandRegister::IO_ENABLE | CommandRegister::MEMORY_ENABLE;
-        header.update_command(Registers, |command| command - decoding);
         let size_of = |offset: u8, value: u32| {
             // SAFETY: the device does not answer at what is written meanwhile,
             // and gets back what was there.
@@ -216,7 +222,6 @@ impl Function {
         } else {
             u32::MAX
         };
-        header.update_command(Registers, |_| command);
         let mask = u64::from(mask_high) << 32 | u64::from(mask_low);
         let window = Window {
             address: u64::from(high) << 32 | u64::from(low & !FLAGS),
@@ -225,6 +230,17 @@ impl Function {
         (mask_low != 0 || is_wide)
             .then_some(window)
             .filter(|window| window.address != 0 && window.bytes != 0)
+    }
+}
+
+impl Windows {
+    /// Maps `bytes` from `offset` of the window of a base address register.
+    pub(super) fn map(&self, bar: u8, offset: u64, bytes: u64) -> Result<NonNull<u8>, Error> {
+        let window = self.0.get(usize::from(bar)).copied().flatten();
+        let address = window.ok_or(Error::Faulty)?.part(offset, bytes)?;
+        let bytes = usize::try_from(bytes).map_err(|_| Error::Unreachable)?;
+        // SAFETY: the base address register says that the range is the device's.
+        unsafe { arch::map_device_memory(address, bytes) }.ok_or(Error::Unreachable)
     }
 }
 

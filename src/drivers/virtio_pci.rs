@@ -1,5 +1,6 @@
 //! Virtio devices on the PCI bus (virtio 1.3 §4.1).
 
+use core::mem;
 use core::ptr::NonNull;
 
 use virtio::pci::{
@@ -46,7 +47,8 @@ pub struct PciTransport {
     notify_multiplier: usize,
     /// Where each queue is notified.
     doorbells: [Option<NonNull<u16>>; MAX_QUEUES],
-    function: Function,
+    /// What it can interrupt by, until that is chosen.
+    msix: Result<Msix, Error>,
     /// How the device interrupts, unless by its line.
     messages: Option<Messages>,
 }
@@ -96,6 +98,7 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
     let [mut common, mut notify, mut status, mut config] = [None; 4];
     let mut multiplier = 0;
     let mut is_modern = false;
+    let windows = function.windows();
     for at in function.vendor_capabilities() {
         let Some(capability) = CapData::read(at, Registers) else {
             continue;
@@ -113,7 +116,7 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
             continue;
         }
         let (offset, bytes) = (capability.offset.to_ne(), capability.length.to_ne());
-        let Ok(start) = function.map(capability.bar, offset, bytes) else {
+        let Ok(start) = windows.map(capability.bar, offset, bytes) else {
             continue;
         };
         let bytes = bytes as usize;
@@ -138,7 +141,7 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
         notify: notify.ok_or(Error::Unreachable)?,
         notify_multiplier: multiplier,
         doorbells: [None; MAX_QUEUES],
-        function,
+        msix: Msix::open(function, &windows),
         messages: None,
     };
     if !transport.common.is_aligned() {
@@ -181,7 +184,7 @@ impl PciTransport {
         queues: u16,
         register: impl Fn(Cause) -> Result<Message, IrqError>,
     ) -> Result<(), Error> {
-        let mut msix = Msix::open(self.function)?;
+        let mut msix = mem::replace(&mut self.msix, Err(Error::NoInterrupt))?;
         let for_queues = vectors_for(queues, msix.entries()).ok_or(Error::NoInterrupt)?;
         for vector in CONFIG_VECTOR..=for_queues {
             let cause = match vector {

@@ -71,6 +71,9 @@ pub(super) unsafe extern "C" fn firstpoll_start() -> ! {
         ".code32",
         "cli",
         "cld",
+        "rdtsc", // The clock starts here.
+        "mov dword ptr [{start}], eax",
+        "mov dword ptr [{start} + 4], edx",
         "mov edi, ebx", // The start info; `cpuid` overwrites ebx.
         "mov esp, offset {stack} + {stack_bytes}",
 
@@ -145,6 +148,7 @@ pub(super) unsafe extern "C" fn firstpoll_start() -> ! {
         "hlt",
         "jmp 6b",
         ".code64",
+        start = sym clock::START,
         stack = sym BOOT_STACK,
         stack_bytes = const size_of::<BootStack>(),
         nx_and_long_mode = const NX_AND_LONG_MODE,
@@ -202,7 +206,6 @@ static START_INFO: AtomicU32 = AtomicU32::new(0);
 
 /// The first Rust code.
 extern "C" fn start(start_info_address: u32) -> ! {
-    clock::start();
     START_INFO.store(start_info_address, Relaxed);
     // Fails here rather than later.
     let _ = start_info();

@@ -4,6 +4,9 @@
 
 use super::scale::NANOS_HZ;
 
+/// No 64-bit processor's time-stamp counter is slower.
+const SLOWEST_TSC_HZ: u64 = 500_000_000;
+
 /// One look at all clocks at once, at a tick of the reference clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
@@ -21,15 +24,6 @@ impl Sample {
     /// nobody knows when the other clocks were read.
     pub(super) fn width(self) -> u64 {
         self.after.saturating_sub(self.before)
-    }
-
-    /// The one of two looks that was less disturbed.
-    pub(super) fn narrower(self, other: Self) -> Self {
-        if other.width() < self.width() {
-            other
-        } else {
-            self
-        }
     }
 
     /// The middle of the look.
@@ -54,56 +48,85 @@ pub(super) struct Measured {
 }
 
 /// Looks at the clocks over some time.
+///
+/// Disturbed looks make the window no worse, but longer: another may start or
+/// end it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     start: Sample,
     last: Sample,
-    /// The narrowest look since the window was long enough.
-    end: Option<Sample>,
+    /// What the best end so far gives.
+    best: Option<Measured>,
     /// The longest time between two looks, in ticks of the time-stamp counter.
     longest_gap: u64,
-    /// The least length, in ticks of the reference clock.
-    length: u16,
+    limits: Limits,
+}
+
+/// When a window is over. Lengths are in ticks of the reference clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The frequency of the reference clock.
+    pub(super) reference_hz: u64,
+    pub(super) shortest: u16,
+    /// Here it ends, however far off it may be.
+    pub(super) longest: u16,
+    /// From `shortest` on it ends when it is not further off.
+    pub(super) accepted_ppm: u64,
 }
 
 impl Window {
-    /// A window that starts at a look and is `length` ticks of the reference
-    /// clock long, or somewhat longer.
-    pub(super) fn new(start: Sample, length: u16) -> Self {
+    /// A window that starts at a look.
+    pub(super) fn new(start: Sample, limits: Limits) -> Self {
         Self {
             start,
             last: start,
-            end: None,
+            best: None,
             longest_gap: 0,
-            length,
+            limits,
         }
     }
 
-    /// Adds a look. Whether the window is long enough.
+    /// Adds a look. Whether the window is over.
     pub(super) fn add(&mut self, look: Sample) -> bool {
         let gap = look.time().saturating_sub(self.last.time());
         self.longest_gap = self.longest_gap.max(gap);
         self.last = look;
-        if self.end.is_some() || look.reference_since(self.start) >= self.length {
-            self.end = Some(match self.end {
-                Some(end) => end.narrower(look),
-                None => look,
-            });
+        if self.best.is_none() && self.end_from(look) < self.end_from(self.start) {
+            self.start = look;
         }
-        self.end.is_some()
+        let length = look.reference_since(self.start);
+        if length < self.limits.shortest {
+            return false;
+        }
+        if let Some(measured) = measure(self.start, look, self.limits.reference_hz)
+            && self
+                .best
+                .is_none_or(|best| measured.uncertainty_ppm < best.uncertainty_ppm)
+        {
+            self.best = Some(measured);
+        }
+        let is_good = |best: Measured| best.uncertainty_ppm <= self.limits.accepted_ppm;
+        length >= self.limits.longest || self.best.is_some_and(is_good)
     }
 
-    /// The frequencies, given that of the reference clock; `None` if the window
-    /// is of no use.
-    pub(super) fn measure(&self, reference_hz: u64) -> Option<Measured> {
-        measure(self.start, self.end?, reference_hz)
+    /// When a window that starts with `start` would be long enough, as far as
+    /// that depends on the start, in ticks of the time-stamp counter.
+    fn end_from(&self, start: Sample) -> u64 {
+        let doubt = start.width() / 2;
+        let length = doubt.saturating_mul(1_000_000) / self.limits.accepted_ppm;
+        start.time().saturating_add(length)
     }
 
-    /// Whether one gap is most of the window: the host had something else to do
-    /// meanwhile, perhaps for so long that the reference clock went round.
-    pub(super) fn was_interrupted(&self) -> bool {
-        let length = self.last.time().saturating_sub(self.start.time());
-        self.longest_gap > length / 2
+    /// The frequencies; `None` if the window is of no use.
+    pub(super) fn measured(&self) -> Option<Measured> {
+        self.best
+    }
+
+    /// Whether the reference clock can have gone round unseen, between two
+    /// looks: the host had something else to do meanwhile.
+    pub(super) fn may_have_wrapped(&self) -> bool {
+        let round = (1 << 16) * SLOWEST_TSC_HZ / self.limits.reference_hz;
+        self.longest_gap >= round
     }
 }
 
@@ -166,11 +189,19 @@ mod tests {
         assert_eq!(measure(at(0, 10), at(0, 10), REFERENCE_HZ), None);
         assert_eq!(measure(at(4_000, 10), at(0, 10), REFERENCE_HZ), None);
     }
+
+    const LIMITS: Limits = Limits {
+        reference_hz: REFERENCE_HZ,
+        shortest: 1_200,
+        longest: 12_000,
+        accepted_ppm: 300,
+    };
+
     /// A window with looks at these times, in microseconds.
     fn window(looks: impl IntoIterator<Item = u64>) -> Window {
         let mut looks = looks.into_iter().map(|micros| at(micros, 2_000));
         let start = looks.next().expect("a window has a start");
-        let mut window = Window::new(start, 2_000);
+        let mut window = Window::new(start, LIMITS);
         for look in looks {
             window.add(look);
         }
@@ -179,25 +210,49 @@ mod tests {
 
     #[test]
     fn a_window_ends_when_it_is_long_enough() {
-        let mut window = Window::new(at(0, 10), 2_000);
-        assert!(!window.add(at(1_000, 10)));
-        assert_eq!(window.measure(REFERENCE_HZ), None);
-        assert!(window.add(at(1_700, 1_000_000)));
-        assert!(window.add(at(1_710, 10)));
-        let measured = window.measure(REFERENCE_HZ).expect("it is long enough");
-        assert_eq!(measured.uncertainty_ppm, 2, "the narrower look counts");
+        let mut window = Window::new(at(0, 10), LIMITS);
+        assert!(!window.add(at(900, 10)));
+        assert_eq!(window.measured(), None);
+        assert!(window.add(at(1_100, 10)));
+        assert!(window.measured().is_some());
     }
 
     #[test]
-    fn a_window_that_was_interrupted_shows() {
-        assert!(!window((0..=2_000).step_by(2)).was_interrupted());
-        assert!(!window((0..=2_000).step_by(2).chain(3_000..=3_500)).was_interrupted());
+    fn a_disturbed_look_does_not_end_it() {
+        let mut window = Window::new(at(0, 10), LIMITS);
+        assert!(!window.add(at(1_100, 1_000_000)));
+        assert!(!window.add(at(2_000, 1_000_000)));
+        assert!(window.add(at(2_010, 10)));
+        let measured = window.measured().expect("it is long enough");
+        assert_eq!(measured.uncertainty_ppm, 2, "the best end counts");
+    }
+
+    #[test]
+    fn a_disturbed_start_gives_way() {
+        let mut window = Window::new(at(0, 1_000_000), LIMITS);
+        assert!(!window.add(at(500, 10)));
+        assert!(!window.add(at(1_400, 10)));
+        assert!(window.add(at(1_600, 10)));
+        let measured = window.measured().expect("it is long enough");
+        assert_eq!(measured.uncertainty_ppm, 3, "the better start counts");
+    }
+
+    #[test]
+    fn a_window_that_is_disturbed_throughout_ends() {
+        let mut window = Window::new(at(0, 1_000_000), LIMITS);
+        assert!(!window.add(at(1_100, 1_000_000)));
+        assert!(window.add(at(10_200, 1_000_000)));
+        assert!(window.measured().is_some());
+    }
+
+    #[test]
+    fn an_interruption_matters_only_if_the_reference_can_go_round() {
+        assert!(!window((0..=2_000).step_by(2)).may_have_wrapped());
+        assert!(!window((0..=200).chain(8_000..=8_100)).may_have_wrapped());
         // The reference clock goes round in 54.9 ms.
         let interrupted = window((0..=20).chain(56_000..=58_000));
-        assert!(interrupted.was_interrupted());
-        let measured = interrupted
-            .measure(REFERENCE_HZ)
-            .expect("it is long enough");
+        assert!(interrupted.may_have_wrapped());
+        let measured = interrupted.measured().expect("it is long enough");
         assert!(
             measured.tsc > 2 * TSC_HZ,
             "which makes the others seem too fast"

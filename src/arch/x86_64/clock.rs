@@ -1,8 +1,8 @@
 //! The monotonic clock: the time-stamp counter, and how fast it is.
 //!
 //! The processor or the hypervisor may tell its frequency. Otherwise it is
-//! measured against the programmable interval timer, within a few
-//! milliseconds: every look at the clocks is taken at a tick of the reference
+//! measured against the programmable interval timer, within about a
+//! millisecond: every look at the clocks is taken at a tick of the reference
 //! and bracketed by two readings of the time-stamp counter, so a look that the
 //! host disturbed shows by its width. The same window measures the local APIC's
 //! timer.
@@ -13,45 +13,55 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use log::debug;
 
 use super::apic_registers::DIVISOR;
-use super::calibration::{Measured, Sample, Window};
+use super::calibration::{Limits, Measured, Sample, Window};
 use super::pit::{self, Pit};
 use super::scale::{NANOS_HZ, Scale};
 use super::{cpu, timer};
 use crate::arch::Instant;
 
-/// The length of a window, in ticks of the reference: 2 ms.
-const WINDOW: u16 = (pit::HZ / 500) as u16;
+/// A window is about 1 ms long, which depends on how fast looks are, and longer
+/// as long as its ends are disturbed.
+const LIMITS: Limits = Limits {
+    reference_hz: pit::HZ,
+    shortest: (pit::HZ / 2_000) as u16,
+    longest: (pit::HZ / 100) as u16,
+    accepted_ppm: 300,
+};
 /// Windows are tried until one is undisturbed.
-const ACCEPTED_PPM: u64 = 500;
 const WINDOWS: usize = 4;
-/// Of so many ticks in a row, the best look counts.
-const LOOKS: usize = 4;
 /// A reference that does not tick within so many readings, each of which takes
 /// longer than half a tick, is not there.
 const PATIENCE: usize = 1_000;
 
-/// The time-stamp counter at the start of the clock.
-static START: AtomicU64 = AtomicU64::new(0);
+/// The time-stamp counter at the kernel's first instruction, which stores it.
+pub(super) static START: AtomicU64 = AtomicU64::new(0);
 /// The multiplier of the scale to nanoseconds; zero until it is known, which
 /// lets the clock stand still.
 static TO_NANOS: AtomicU64 = AtomicU64::new(0);
 
-/// The time-stamp counter.
+/// The time-stamp counter, which counts from before the kernel was entered.
 #[inline]
-pub(super) fn ticks() -> u64 {
+pub fn ticks() -> u64 {
     // SAFETY: every 64-bit processor has the instruction.
     unsafe { _rdtsc() }
 }
 
-/// Starts the clock; it stands still until its frequency is known.
-pub(super) fn start() {
-    START.store(ticks(), Relaxed);
+/// The time-stamp counter at the kernel's first instruction.
+pub fn ticks_at_entry() -> u64 {
+    START.load(Relaxed)
 }
 
-/// The time on the core's clock.
+/// The time on the core's clock, which stands still until its frequency is
+/// known.
 #[inline]
 pub fn now() -> Instant {
-    let ticks = ticks().wrapping_sub(START.load(Relaxed));
+    time_of(ticks())
+}
+
+/// The time at which the time-stamp counter was at `ticks`.
+#[inline]
+pub fn time_of(ticks: u64) -> Instant {
+    let ticks = ticks.wrapping_sub(START.load(Relaxed));
     Instant::from_nanos(Scale::from_multiplier(TO_NANOS.load(Relaxed)).floor(ticks))
 }
 
@@ -89,10 +99,10 @@ fn calibrate() -> Option<Measured> {
     let mut slowest: Option<Measured> = None;
     for _ in 0..WINDOWS {
         let window = watch(&mut pit)?;
-        let Some(measured) = window.measure(pit::HZ) else {
+        let Some(measured) = window.measured() else {
             continue;
         };
-        if !window.was_interrupted() && measured.uncertainty_ppm <= ACCEPTED_PPM {
+        if !window.may_have_wrapped() && measured.uncertainty_ppm <= LIMITS.accepted_ppm {
             return Some(measured);
         }
         if slowest.is_none_or(|slowest| measured.tsc < slowest.tsc) {
@@ -104,15 +114,8 @@ fn calibrate() -> Option<Measured> {
 
 /// Looks at the clocks for the length of a window.
 fn watch(pit: &mut Pit) -> Option<Window> {
-    let mut start = look(pit)?;
-    for _ in 1..LOOKS {
-        start = start.narrower(look(pit)?);
-    }
-    let mut window = Window::new(start, WINDOW);
+    let mut window = Window::new(look(pit)?, LIMITS);
     while !window.add(look(pit)?) {}
-    for _ in 1..LOOKS {
-        window.add(look(pit)?);
-    }
     Some(window)
 }
 

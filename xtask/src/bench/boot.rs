@@ -1,4 +1,5 @@
-//! The time from the start of QEMU to the first answer.
+//! The time from the start of QEMU to the first answer, and how far that is
+//! above a kernel that only exits.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,6 +17,9 @@ use crate::qemu::{Machine, Net, Options};
 
 /// How long a boot may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// About how long a kernel takes that only exits.
+const EXIT_TAKES: Duration = Duration::from_millis(200);
 
 /// The machines that a kernel which only exits is booted on.
 const MACHINES: [(Machine, &str); 3] = [
@@ -39,10 +43,11 @@ pub fn groups<'a>(setup: &'a Setup) -> Result<Vec<Group<'a>>> {
     for wire in setup.bed.wires() {
         let mut probes = Vec::new();
         for server in servers.clone() {
+            let exit = exit.clone();
             probes.push(Probe {
                 system: server.name.clone(),
-                takes: server.boot_takes(),
-                measure: Box::new(move || first_answer(&server, wire)),
+                takes: server.boot_takes() + EXIT_TAKES,
+                measure: Box::new(move || first_answer(&server, &exit, wire)),
             });
         }
         if groups.is_empty() {
@@ -67,38 +72,44 @@ fn exit_probe<'a>(
     let system = system.clone();
     Probe {
         system: system.name.clone(),
-        takes: Duration::from_millis(200),
-        measure: Box::new(move || exit_only(&system, wire, machine, name)),
+        takes: EXIT_TAKES,
+        measure: Box::new(move || {
+            let time = wire.measure(|| exit_only(&system, machine))?;
+            Ok(vec![ms(format!("{name}, exit"), time)])
+        }),
     }
 }
 
 /// The floor: a kernel that does nothing but exit.
-fn exit_only(system: &System, wire: &Wire, machine: Machine, name: &str) -> Result<Vec<Sample>> {
+fn exit_only(system: &System, machine: Machine) -> Result<Duration> {
     let options = Options {
         machine,
         net: Net::None,
         ..Options::default()
     };
-    wire.measure(|| {
-        let start = Instant::now();
-        let mut guest = Guest::boot(&options, &system.image)?;
-        let ending = guest.wait(TIMEOUT)?;
-        let time = start.elapsed();
-        ensure!(
-            ending == Ending::Guest(0),
-            "the kernel ended with {ending:?}"
-        );
-        Ok(vec![ms(format!("{name}, exit"), time)])
-    })
+    let start = Instant::now();
+    let mut guest = Guest::boot(&options, &system.image)?;
+    let ending = guest.wait(TIMEOUT)?;
+    let time = start.elapsed();
+    ensure!(
+        ending == Ending::Guest(0),
+        "the kernel ended with {ending:?}"
+    );
+    Ok(time)
 }
 
-fn first_answer(system: &System, wire: &Wire) -> Result<Vec<Sample>> {
+/// The floor is measured right before, on the same processors.
+fn first_answer(system: &System, exit: &System, wire: &Wire) -> Result<Vec<Sample>> {
     wire.measure(|| {
+        let floor = exit_only(exit, Machine::Q35)?;
         let start = Instant::now();
         let booted = system.boot(wire)?;
         request(booted.address)?;
+        let time = start.elapsed();
         let case = format!("q35, {}, first answer", wire.name());
-        Ok(vec![ms(case, start.elapsed())])
+        // Less than the floor is the machine's noise.
+        let above = ms(format!("{case}, above exit"), time.saturating_sub(floor));
+        Ok(vec![ms(case, time), above])
     })
 }
 
