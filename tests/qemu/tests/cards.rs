@@ -22,13 +22,20 @@ fn card(machine: Machine, properties: &[&str]) -> Options {
 
 #[test]
 fn a_card_may_refuse_what_it_likes() -> Result<()> {
-    let refusals: [&[&str]; 6] = [
+    let refusals: [&[&str]; 8] = [
         &["event_idx=off"],
         &["indirect_desc=off"],
         &["event_idx=off", "indirect_desc=off", "mrg_rxbuf=off"],
         &["packed=on"],
         &["rx_queue_size=1024", "vectors=0"],
         &["disable-legacy=on", "ioeventfd=off", "status=off"],
+        &["mrg_rxbuf=off", "status=off", "host_tso4=off"],
+        &[
+            "csum=off",
+            "guest_csum=off",
+            "guest_tso4=off",
+            "guest_tso6=off",
+        ],
     ];
     for machine in MACHINES {
         for properties in refusals {
