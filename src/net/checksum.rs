@@ -25,7 +25,7 @@ pub(super) struct Place {
 impl Place {
     /// That of the TCP segment or UDP datagram in `frame`, if it has one that is
     /// whole and has no headers of IPv6's extensions before it.
-    #[inline]
+    #[inline(never)]
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let header: &[u8; 34] = frame.first_chunk()?;
         let number = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
@@ -117,7 +117,6 @@ impl Place {
 
 /// Whether the checksum in a frame with a TCP segment or UDP datagram is right,
 /// by what the card says of it or else by itself.
-#[inline]
 pub(super) fn is_right(frame: &[u8], said: Checksum) -> bool {
     if said == Checksum::Right {
         return true;
@@ -130,7 +129,7 @@ pub(super) fn is_right(frame: &[u8], said: Checksum) -> bool {
 
 /// The sum of words of two bytes, as the processor reads them, not folded yet:
 /// for at most 2³² bytes. That order makes no difference (RFC 1071 §2).
-#[inline]
+#[inline(never)]
 fn sum(bytes: &[u8]) -> u64 {
     let halves = |word: &[u8; 8]| {
         let word = u64::from_ne_bytes(*word);

@@ -228,6 +228,30 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// Counts a frame that is about to be sent, and makes it ready; what the card
+    /// is to do to it. One for all that smoltcp sends.
+    #[inline(never)]
+    fn note(
+        &mut self,
+        medium: Medium,
+        frame: &mut [u8],
+        offloads: Offloads,
+        payload_bytes: Option<NonZeroU16>,
+    ) -> Option<Work> {
+        let (purpose, work) = match medium {
+            Medium::Ethernet => (purpose(frame), finish(frame, offloads, payload_bytes)),
+            _ => (Purpose::Packet, None),
+        };
+        if self.watched {
+            self.marks = Marks::of(medium, frame).or(self.marks);
+        }
+        self.end = recovery::end_of(frame).or(self.end);
+        self.frames += 1;
+        self.aside += u64::from(purpose != Purpose::Packet);
+        self.discovery += u64::from(purpose == Purpose::Discovery);
+        work
+    }
+
     /// Counts what was sent later.
     pub(super) fn add(&mut self, later: Self) {
         self.frames += later.frames;
@@ -372,24 +396,13 @@ impl phy::TxToken for TxToken<'_> {
         }
         let buffer = self.send.buffer(len);
         let result = f(buffer);
-        let (purpose, work) = match self.medium {
-            Medium::Ethernet => (
-                purpose(buffer),
-                finish(buffer, self.offloads, self.payload_bytes),
-            ),
-            _ => (Purpose::Packet, None),
-        };
-        if self.sent.watched {
-            self.sent.marks = Marks::of(self.medium, buffer).or(self.sent.marks);
-        }
-        self.sent.end = recovery::end_of(buffer).or(self.sent.end);
+        let work = self
+            .sent
+            .note(self.medium, buffer, self.offloads, self.payload_bytes);
         if let Some(work) = work {
             self.send.set_work(work);
         }
         self.send.commit();
-        self.sent.frames += 1;
-        self.sent.aside += u64::from(purpose != Purpose::Packet);
-        self.sent.discovery += u64::from(purpose == Purpose::Discovery);
         result
     }
 

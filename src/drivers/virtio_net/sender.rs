@@ -72,7 +72,6 @@ impl Sender {
         buffer >= self.queue.ids().end - self.large
     }
 
-    #[inline]
     fn put_back(&mut self, buffer: u16) {
         let place = usize::from(self.is_large(buffer));
         // There is room for all.

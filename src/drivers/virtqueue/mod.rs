@@ -272,7 +272,6 @@ impl Virtqueue {
     /// # Panics
     ///
     /// Panics if the device has it already, and if it is not as long.
-    #[inline]
     pub(super) fn offer(&mut self, id: u16, len: usize) {
         assert!(len <= self.place(id).1, "the buffer is not as long");
         let offered = &mut self.offered[usize::from(id)];
@@ -325,7 +324,6 @@ impl Virtqueue {
     }
 
     /// Takes back the next buffer that the device has used.
-    #[inline]
     pub(super) fn take(&mut self) -> Option<Used> {
         if !self.has_used() {
             return None;

@@ -1,11 +1,7 @@
 //! The card's link going down and coming up: perhaps at another network.
 
-use alloc::vec::Vec;
-use core::net::IpAddr;
-
 use smoltcp::time::Instant;
 
-use super::dhcp::Dhcp;
 use super::discovery::announce;
 use crate::net::state::State;
 
@@ -13,8 +9,8 @@ use crate::net::state::State;
 #[derive(Debug, Default)]
 pub(in crate::net) struct Carrier {
     is_down: bool,
-    /// The addresses that the others on the link are still to be told of.
-    unannounced: Vec<IpAddr>,
+    /// The others on the link are to be told of the addresses.
+    is_unannounced: bool,
 }
 
 impl Carrier {
@@ -26,40 +22,41 @@ impl Carrier {
 
 impl State {
     /// Does what the link has brought.
-    #[inline]
     pub(in crate::net) fn poll_link(&mut self, now: Instant) {
         let is_down = !self.nic.is_link_up();
         if is_down != self.link.is_down {
             self.link.is_down = is_down;
             self.link_changed(now);
         }
-        if !self.link.unannounced.is_empty() {
-            let nic = &mut *self.nic;
-            let mut count = 0;
-            self.link.unannounced.retain(|&address| {
-                let announced = announce(nic, address);
-                count += u64::from(announced);
-                !announced
-            });
-            self.stats.frames_sent += count;
+        if self.link.is_unannounced {
+            self.announce_all();
+        }
+    }
+
+    /// Tells of all addresses, or tries again in the next step.
+    #[cold]
+    fn announce_all(&mut self) {
+        self.link.is_unannounced = false;
+        for (address, _) in self.addresses.all() {
+            if announce(&mut *self.nic, address) {
+                self.stats.frames_sent += 1;
+            } else {
+                self.link.is_unannounced = true;
+            }
         }
     }
 
     #[cold]
     fn link_changed(&mut self, now: Instant) {
-        self.link.unannounced.clear();
+        self.link.is_unannounced = !self.link.is_down;
         if self.link.is_down {
             log::warn!("the network card's link is down");
             return;
         }
         log::info!("the network card's link is up");
-        let own = self.addresses.all().map(|(address, _)| address);
-        self.link.unannounced.extend(own);
-        if self.dhcp.is_some() {
-            self.dhcp = Some(match self.addresses.ipv4 {
-                Some(_) => Dhcp::again(now),
-                None => Dhcp::new(),
-            });
+        let has_address = self.addresses.ipv4.is_some();
+        if let Some(dhcp) = &mut self.dhcp {
+            dhcp.ask_again(now, has_address);
         }
         if let Some(source) = self.addresses.link_local
             && self.addresses.slaac.is_some()

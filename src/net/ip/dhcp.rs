@@ -39,6 +39,7 @@ pub(in crate::net) struct Dhcp {
 }
 
 impl Dhcp {
+    #[inline(never)] // Large, and not alone in its calls.
     pub(in crate::net) fn new() -> Self {
         let mut socket = dhcpv4::Socket::new();
         let mut retry = socket.get_retry_config();
@@ -57,13 +58,11 @@ impl Dhcp {
         }
     }
 
-    /// A client that asks anew: the address that is known holds until there is
-    /// another, or nobody answers for long.
-    pub(super) fn again(now: Instant) -> Self {
-        Self {
-            keeps_until: Some(now + KEPT_FOR),
-            ..Self::new()
-        }
+    /// Begins anew: the address that is known holds until there is another, or
+    /// nobody answers for long.
+    pub(super) fn ask_again(&mut self, now: Instant, has_address: bool) {
+        *self = Self::new();
+        self.keeps_until = has_address.then(|| now + KEPT_FOR);
     }
 
     /// Has the client try again, if it waits for the address of a neighbour.

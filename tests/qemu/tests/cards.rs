@@ -23,12 +23,19 @@ fn card(machine: Machine, properties: &[&str]) -> Options {
 
 #[test]
 fn a_card_may_refuse_what_it_likes() -> Result<()> {
-    let refusals: [&[&str]; 5] = [
+    let refusals: [&[&str]; 7] = [
         &["event_idx=off"],
         &["indirect_desc=off"],
         &["event_idx=off", "indirect_desc=off", "mrg_rxbuf=off"],
         &["packed=on"],
         &["rx_queue_size=1024", "status=off"],
+        &["mrg_rxbuf=off", "status=off", "host_tso4=off"],
+        &[
+            "csum=off",
+            "guest_csum=off",
+            "guest_tso4=off",
+            "guest_tso6=off",
+        ],
     ];
     let of_pci: [&[&str]; 3] = [
         &["vectors=0"],
