@@ -74,7 +74,7 @@ fn exit_probe<'a>(
         system: system.name.clone(),
         takes: EXIT_TAKES,
         measure: Box::new(move || {
-            let time = wire.measure(|| exit_only(&system, machine))?;
+            let time = wire.measure_start(|| exit_only(&system, machine))?;
             Ok(vec![ms(format!("{name}, exit"), time)])
         }),
     }
@@ -98,9 +98,9 @@ fn exit_only(system: &System, machine: Machine) -> Result<Duration> {
     Ok(time)
 }
 
-/// The floor is measured right before, on the same processors.
+/// The floor is measured right before.
 fn first_answer(system: &System, exit: &System, wire: &Wire) -> Result<Vec<Sample>> {
-    wire.measure(|| {
+    wire.measure_start(|| {
         let floor = exit_only(exit, Machine::Q35)?;
         let start = Instant::now();
         let booted = system.boot(wire)?;

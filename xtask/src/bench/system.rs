@@ -66,7 +66,7 @@ impl System {
     }
 
     /// Boots the system on `wire` and waits until it listens. To be called
-    /// within [`Wire::measure`].
+    /// within [`Wire::measure`] or [`Wire::measure_start`].
     ///
     /// # Errors
     ///
