@@ -55,8 +55,7 @@ pub(super) struct Msix {
 }
 
 impl Msix {
-    /// Those of a device that answers to its registers already; none are sent
-    /// yet.
+    /// Those of a device; none are sent yet.
     ///
     /// # Errors
     ///

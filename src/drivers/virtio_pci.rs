@@ -46,7 +46,8 @@ pub struct PciTransport {
     notify_multiplier: usize,
     /// Where each queue is notified.
     doorbells: [Option<NonNull<u16>>; MAX_QUEUES],
-    function: Function,
+    /// The messages that it could interrupt by, until they are used.
+    msix: Result<Msix, Error>,
     /// How the device interrupts, unless by its line.
     messages: Option<Messages>,
 }
@@ -138,7 +139,8 @@ pub(super) fn open(function: Function) -> Result<Device, Error> {
         notify: notify.ok_or(Error::Unreachable)?,
         notify_multiplier: multiplier,
         doorbells: [None; MAX_QUEUES],
-        function,
+        // Found before the device's memory is switched on for good.
+        msix: Msix::open(function),
         messages: None,
     };
     if !transport.common.is_aligned() {
@@ -181,7 +183,7 @@ impl PciTransport {
         queues: u16,
         register: impl Fn(Cause) -> Result<Message, IrqError>,
     ) -> Result<(), Error> {
-        let mut msix = Msix::open(self.function)?;
+        let mut msix = core::mem::replace(&mut self.msix, Err(Error::NoInterrupt))?;
         let for_queues = vectors_for(queues, msix.entries()).ok_or(Error::NoInterrupt)?;
         for vector in CONFIG_VECTOR..=for_queues {
             let cause = match vector {
