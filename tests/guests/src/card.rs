@@ -60,6 +60,7 @@ fn main(_: Runtime) -> Result<(), drivers::Error> {
     loop {
         block_on(until(interrupt, || interrupt.take_config_change()));
         println!("the configuration has changed");
+        println!("interrupts {}", interrupt.count());
     }
 }
 

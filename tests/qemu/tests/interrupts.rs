@@ -54,9 +54,18 @@ fn interrupts(machine: Machine, property: Option<&str>, way: &str) -> Result<()>
     ensure!(sent > 0, "no frame that was sent interrupted");
     ensure!(!lines.iter().any(|line| line.contains("WARN")), "{lines:?}");
 
+    let mut all = sent;
     for link in [Link::Down, Link::Up, Link::Down] {
         guest.set_link(link)?;
         guest.wait_for_line("the configuration has changed", BOOT_TIMEOUT)?;
+        let line = guest.wait_for_line("interrupts ", BOOT_TIMEOUT)?;
+        all = line.trim_start_matches("interrupts ").parse()?;
     }
+    // One that is not taken back comes again and again.
+    let others = all - sent;
+    ensure!(
+        (3..20).contains(&others),
+        "{others} interrupts for 3 changes"
+    );
     Ok(())
 }

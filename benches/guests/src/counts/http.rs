@@ -19,7 +19,7 @@ use httpd::{ByteStream, Pages, Session, serve};
 use crate::client::{self, CLIENT_IP, Client, Frame, STACK_IP, STACK_PORT};
 use crate::count::{each, instructions};
 use crate::stages::{self, Point, STAGES, Staged, reach};
-use crate::wire::Wire;
+use crate::wire::{Sums, Wire};
 
 /// The connections, of which one is served alone first.
 pub const CONNECTIONS: usize = 128;
@@ -41,7 +41,11 @@ pub fn count() -> Bench {
     // What a card's interrupt wakes is polled by the pass that follows it, as
     // on a core that it has found halted: no deferral is armed.
     executor::set_deferral_bound(Duration::MAX);
-    let (mut bench, _) = Bench::ours();
+    let (mut bench, _) = Bench::ours(Sums::Stack);
+    bench.connect(|stream| stream);
+    println!("http_request_1_own_sums {}", bench.per_request(1));
+
+    let (mut bench, _) = Bench::ours(Sums::Card);
 
     bench.connect(|stream| stream);
     println!("http_request_1 {}", bench.per_request(1));
@@ -109,8 +113,8 @@ pub struct Bench<L = TcpListener> {
 }
 
 /// Starts a stack and listens.
-pub fn listen(options: ListenerOptions) -> (Wire, Stack, TcpListener) {
-    let (wire, device) = Wire::new(CONNECTIONS);
+pub fn listen(options: ListenerOptions, sums: Sums) -> (Wire, Stack, TcpListener) {
+    let (wire, device) = Wire::new(CONNECTIONS, sums);
     let config = Config::from(Ipv4Config {
         address: STACK_IP,
         prefix_len: 24,
@@ -123,12 +127,12 @@ pub fn listen(options: ListenerOptions) -> (Wire, Stack, TcpListener) {
 
 impl Bench {
     /// Our stack.
-    pub fn ours() -> (Self, Stack) {
+    pub fn ours(sums: Sums) -> (Self, Stack) {
         let options = ListenerOptions {
             buffers: BUFFERS,
             ..ListenerOptions::default()
         };
-        let (wire, stack, listener) = listen(options);
+        let (wire, stack, listener) = listen(options, sums);
         (Self::of(wire, listener), stack)
     }
 }

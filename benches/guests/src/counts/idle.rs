@@ -13,6 +13,7 @@ use firstpoll::{arch, block_on, println};
 use crate::client;
 use crate::http::{Bench, CONNECTIONS};
 use crate::plain::Plain;
+use crate::wire::Sums;
 
 /// So many have requests in the same second: more at once would need memory
 /// for all their data at once.
@@ -31,7 +32,7 @@ const MEASURED_IN_ONE_SET: usize = 64;
 /// One connection and many, beside `idle` others.
 pub fn count(idle: usize) {
     executor::set_deferral_bound(Duration::MAX);
-    let (mut bench, stack) = Bench::ours();
+    let (mut bench, stack) = Bench::ours(Sums::Card);
     let mut others = Vec::with_capacity(idle);
     let before = used_bytes();
     for number in 0..idle {

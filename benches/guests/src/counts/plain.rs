@@ -23,7 +23,7 @@ use smoltcp::wire::{EthernetAddress, IpCidr};
 
 use crate::client::{CLIENT_IP, STACK_IP, STACK_PORT};
 use crate::http::{Accept, BUFFERS, CONNECTIONS};
-use crate::wire::Wire;
+use crate::wire::{Sums, Wire};
 
 /// Long enough for an answer to carry the acknowledgement also where one poll
 /// of all sockets takes longer than our delay of 1 ms.
@@ -65,7 +65,7 @@ struct State {
 impl Plain {
     /// A stack at the near end of a wire.
     pub fn start() -> (Wire, Self) {
-        let (wire, Device { mut nic, interrupt }) = Wire::new(CONNECTIONS);
+        let (wire, Device { mut nic, interrupt }) = Wire::new(CONNECTIONS, Sums::Stack);
         let config = Config::new(EthernetAddress(nic.mac()).into());
         let mut iface = Interface::new(config, &mut Port::new(&mut *nic), now());
         iface.update_ip_addrs(|addresses| {

@@ -8,6 +8,7 @@ use firstpoll::println;
 use crate::client::{self, Client, Frame};
 use crate::count::each;
 use crate::http::{BUFFERS, Bench, listen};
+use crate::wire::Sums;
 
 /// The SYNs of each measurement, each from an address of its own.
 const SYNS: usize = 1024;
@@ -21,7 +22,7 @@ pub fn count() {
         backlog: BACKLOG,
         ..ListenerOptions::default()
     };
-    let (wire, stack, listener) = listen(options);
+    let (wire, stack, listener) = listen(options, Sums::Card);
     let mut bench = Bench::of(wire, listener);
 
     // The first ones take all places of half-open connections.
