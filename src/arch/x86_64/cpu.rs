@@ -45,6 +45,18 @@ pub(super) fn has_rdseed() -> bool {
     has(cpuid(7).ebx, 18)
 }
 
+/// Whether it is QEMU's emulator, by the name that hypervisors have.
+pub(super) fn is_emulated() -> bool {
+    let CpuidResult { ebx, ecx, edx, .. } = __cpuid(0x4000_0000);
+    let name = [*b"TCGT", *b"CGTC", *b"GTCG"].map(u32::from_le_bytes);
+    is_guest() && [ebx, ecx, edx] == name
+}
+
+/// Whether the leaves of a hypervisor are there.
+fn is_guest() -> bool {
+    has(__cpuid(1).ecx, 31)
+}
+
 /// The protections that are there to be turned on in `cr4`.
 pub(super) fn protections() -> Cr4Flags {
     let (basic, extended) = (cpuid(1), cpuid(7));
@@ -76,8 +88,7 @@ pub(super) struct Frequencies {
 
 /// What CPUID says about frequencies.
 pub(super) fn frequencies() -> Frequencies {
-    let is_guest = has(__cpuid(1).ecx, 31);
-    if is_guest {
+    if is_guest() {
         // VMware's leaf, which others have taken over; in kHz.
         let leaf = cpuid(0x4000_0010);
         if leaf.eax != 0 {

@@ -28,6 +28,7 @@ mod console;
 mod copy;
 mod cpu;
 mod devices;
+mod emulator;
 mod exceptions;
 mod exit;
 mod gdt;

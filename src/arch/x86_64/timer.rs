@@ -8,7 +8,7 @@ use x86_64::registers::model_specific::Msr;
 use super::apic_registers::{DIVIDE_BY_16, MASKED, Register, TimerMode, lvt_timer};
 use super::clock::{now, ticks};
 use super::scale::{NANOS_HZ, Scale};
-use super::{apic, cpu, vectors};
+use super::{apic, cpu, emulator, vectors};
 use crate::arch::deadlines::{Armed, Deadlines, Slot};
 use crate::arch::{Handlers, Instant};
 
@@ -55,6 +55,7 @@ pub(super) fn start(tsc_hz: u64, apic_timer_hz: u64) {
         false => (TimerMode::OneShot, apic_timer_hz),
     };
     assert!(hz > 0, "the local APIC's timer stands still");
+    emulator::start();
     BY_TSC.store(by_tsc, Relaxed);
     FROM_NANOS.store(Scale::new(NANOS_HZ, hz).multiplier(), Relaxed);
     apic::write(Register::TimerDivide, DIVIDE_BY_16);
@@ -69,7 +70,9 @@ pub(super) fn start(tsc_hz: u64, apic_timer_hz: u64) {
 
 /// The timer interrupt. Returns whether the bottom half shall run.
 pub(super) fn on_interrupt(handlers: Option<&Handlers>) -> bool {
-    let due = DEADLINES.expire(now());
+    let now = now();
+    emulator::on_timer(now);
+    let due = DEADLINES.expire(now);
     let wants_bottom_half = handlers.is_some_and(|handlers| (handlers.timer)(due));
     if let Some(deadline) = DEADLINES.reprogram() {
         program(deadline);
