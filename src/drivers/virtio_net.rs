@@ -285,6 +285,12 @@ impl<T: Transport> VirtioNet<T> {
         sent || received || self.receive.has_front()
     }
 
+    /// Whether the card has not sent all frames yet that were queued.
+    pub fn is_sending(&mut self) -> bool {
+        self.send.reclaim();
+        self.send.queue.in_flight() > 0
+    }
+
     /// Notifies the card again, should it not have noticed frames that are to
     /// be sent. Returns whether there are any.
     pub fn kick_again(&mut self) -> bool {

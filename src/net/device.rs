@@ -101,6 +101,12 @@ pub trait Nic: Send {
     /// notification have been lost. Returns whether there are any.
     fn kick_again(&mut self) -> bool;
 
+    /// Whether frames that were queued have not left the card yet, as far as it
+    /// has told: then what is sent later waits anyway.
+    fn is_sending(&mut self) -> bool {
+        false
+    }
+
     /// How many of the card's queues were stopped, as it broke the rules.
     fn faults(&self) -> u64 {
         0

@@ -64,6 +64,10 @@ impl<T: Transport + Send> Nic for VirtioNet<T> {
         self.kick_again()
     }
 
+    fn is_sending(&mut self) -> bool {
+        self.is_sending()
+    }
+
     fn faults(&self) -> u64 {
         self.faults()
     }

@@ -169,3 +169,30 @@ fn the_end_of_a_conversation_is_seen_at_once() {
     raw.send(smoltcp::wire::TcpControl::Fin, b"");
     assert_eq!(read(&mut stream, 64), b"");
 }
+
+/// What is written while the card has enough to do is gathered, and leaves when
+/// the program waits, or when it has computed for long.
+#[test]
+fn small_messages_leave_together() {
+    let (mut raw, mut stream) = conversing();
+    let mut write = |message| assert_eq!(block_on(stream.write(message)), Ok(message.len()));
+    write(b"one");
+    write(b"two");
+    let lengths = |raw: &Raw| sent(raw).iter().map(|frame| frame.1).collect::<Vec<_>>();
+    assert_eq!(lengths(&raw), [3, 3]);
+    raw.set_slow();
+    for _ in 0..10 {
+        write(b"message");
+    }
+    assert_eq!(lengths(&raw), []);
+    block_on(yield_now());
+    assert_eq!(lengths(&raw), [70]);
+    for _ in 0..10 {
+        write(b"message");
+    }
+    host::advance(MS + TICK); // It computes.
+    assert_eq!(lengths(&raw), [70]);
+    // The first of an answer never waits.
+    raw.theirs += 146;
+    exchange(&mut raw, &mut stream);
+}

@@ -121,6 +121,11 @@ impl Raw {
         self.wire.send(tcp(STACK_IP, PEER_IP, &repr));
     }
 
+    /// Has the stack's card say that it has frames to send yet.
+    pub fn set_slow(&self) {
+        self.wire.set_slow();
+    }
+
     /// A frame that the stack has sent.
     pub fn receive(&self) -> Option<Vec<u8>> {
         self.wire.receive()

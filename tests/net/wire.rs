@@ -21,6 +21,8 @@ struct Ends {
     /// The interrupt line is broken.
     dead_line: bool,
     link_is_down: bool,
+    /// The card says that it has frames to send yet.
+    is_slow: bool,
     /// How often the interrupts were turned on.
     unmasks: u64,
 }
@@ -115,6 +117,11 @@ impl Wire {
         host::interrupt(|| interrupt.wake());
     }
 
+    /// Has the card say that it has frames to send yet.
+    pub fn set_slow(&self) {
+        self.ends().is_slow = true;
+    }
+
     /// Breaks the interrupt line.
     pub fn kill_interrupts(&self) {
         self.ends().dead_line = true;
@@ -172,6 +179,10 @@ impl Nic for Card {
 
     fn interrupts(&self) -> u64 {
         self.send.ends.lock().unwrap().interrupts
+    }
+
+    fn is_sending(&mut self) -> bool {
+        self.send.ends.lock().unwrap().is_slow
     }
 
     fn kick_again(&mut self) -> bool {

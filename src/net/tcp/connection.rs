@@ -67,6 +67,9 @@ impl Phase {
 /// smaller than this if there are larger ones (RFC 9293 §3.7.1).
 const PROMPT_ACK_BYTES: u32 = 536;
 
+/// How much may be gathered before it is sent.
+const GATHERED_BYTES: usize = 8 << 10;
+
 /// What made a connection's state change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::net) enum Cause {
@@ -105,6 +108,8 @@ pub(in crate::net) struct Connection {
     marks: Option<Marks>,
     /// How much came since anything was sent.
     unacknowledged_bytes: u32,
+    /// How much was written that waits for the network task to send it.
+    gathered_bytes: usize,
     /// The peer was told of a window from which reading may have to free it.
     has_low_window: bool,
     silence: Silence,
@@ -154,6 +159,7 @@ impl Connection {
             is_ending: false,
             marks: None,
             unacknowledged_bytes: 0,
+            gathered_bytes: 0,
             has_low_window: false,
             silence: Silence {
                 limit: None,
@@ -300,11 +306,21 @@ impl Connection {
         may_tell
     }
 
+    /// Whether so many bytes that were written behind others may wait for what is
+    /// written next.
+    #[inline]
+    pub(super) fn gather(&mut self, bytes: usize) -> bool {
+        self.gathered_bytes += bytes;
+        let may_wait = self.link == Link::Card && self.gathered_bytes < GATHERED_BYTES;
+        may_wait && self.is_steady()
+    }
+
     /// Notes that segments were sent, `all` of what there was to send. Returns
     /// whether nothing more is to be sent until the recovery's soonest timer.
     #[inline]
     pub(in crate::net) fn note_transmitted(&mut self, all: bool) -> bool {
         self.unacknowledged_bytes = 0;
+        self.gathered_bytes = 0;
         all && self.is_steady()
     }
 

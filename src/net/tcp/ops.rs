@@ -247,7 +247,9 @@ impl State {
                 {
                     self.note_warm(now, index);
                 }
-                self.egress_of(now, id, wakes);
+                if taken.was_idle || !self.gather(id, taken.bytes) {
+                    self.egress_of(now, id, wakes);
+                }
                 Poll::Ready(Ok(taken.bytes))
             }
             Err(SendError::NoMemory) => self.write_later(now, id, data, wakes),
@@ -255,6 +257,26 @@ impl State {
                 Poll::Ready(Err(connection.failure.unwrap_or(Error::NotConnected)))
             }
         }
+    }
+
+    /// Leaves it to the network task to send what was written behind other data,
+    /// if the card has enough to do until then; whether that is so.
+    ///
+    /// So a program that writes many small messages makes few segments of them.
+    /// The network task runs when the program waits, and within the deferral's
+    /// bound if it does not.
+    fn gather(&mut self, id: SocketId, bytes: usize) -> bool {
+        let Some(index) = self.table.index(id) else {
+            return false;
+        };
+        let Some(connection) = self.table.get_mut(index) else {
+            return false;
+        };
+        let gathers = connection.gather(bytes) && self.nic.is_sending();
+        if gathers {
+            self.table.dirty.push(index);
+        }
+        gathers
     }
 
     /// A write for which there was no memory: with what others do not use, or in

@@ -54,7 +54,9 @@ impl Default for Buffers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamOptions {
     /// Send small segments at once, instead of collecting data while earlier
-    /// data is not acknowledged (Nagle's algorithm). On by default.
+    /// data is not acknowledged (Nagle's algorithm). On by default. While the
+    /// network card is still busy with earlier frames, small writes in a row are
+    /// gathered until the program waits, for 1 ms at most.
     pub nodelay: bool,
     /// Probe the peer after so much silence, and give it up with
     /// [`TimedOut`](crate::net::Error::TimedOut) when four probes in a row go
