@@ -21,9 +21,10 @@ pub fn boot<T: Termination>(main: fn(Runtime) -> T, options: &[&str]) -> ! {
     stages::add("entry", arch::ticks_at_entry());
     stages::run("traps", arch::start_traps); // Exceptions are reported from here on.
     stages::run("memory", arch::start_memory); // There is a heap from here on.
-    let args = stages::run("options", || read_options(options));
     stages::run("interrupts", arch::start_interrupts);
-    stages::run("clock", arch::start_clock); // Time stamps are right from here on.
+    let clock = stages::run("reference", arch::begin_clock);
+    let args = stages::run("options", || read_options(options));
+    stages::run("clock", || arch::start_clock(clock)); // Time stamps are right from here on.
     stages::run("timers", init);
     arch::enable_interrupts();
     stages::report();

@@ -151,9 +151,18 @@ pub fn now_on(id: usize) -> Instant {
     CORES[id].now()
 }
 
+/// What the kernel's clock needs to start.
+#[derive(Debug)]
+pub struct ClockStart;
+
+/// The clock runs anyway.
+pub fn begin_clock() -> ClockStart {
+    ClockStart
+}
+
 /// Starts the calling core's timer, if a test has taken it away. The clock runs
 /// anyway.
-pub fn start_clock() {
+pub fn start_clock(_: ClockStart) {
     this_core().has_no_timer.store(false, Relaxed);
     deliver();
 }

@@ -57,10 +57,10 @@ use core::fmt;
 pub use deadlines::{Armed, Due, Slot};
 #[cfg(not(firstpoll_loom))]
 pub use imp::{
-    Backtrace, ConsolePort, ReservedMemory, command_line, core_state, device_barrier,
-    enable_interrupts, exit, has_pci, interrupt_counts, map_device_memory, memory, pci_read,
-    pci_write, random, register_irq, register_message, start_clock, start_interrupts, start_memory,
-    start_traps, ticks, ticks_at_entry, time_of, wall_clock,
+    Backtrace, ClockStart, ConsolePort, ReservedMemory, begin_clock, command_line, core_state,
+    device_barrier, enable_interrupts, exit, has_pci, interrupt_counts, map_device_memory, memory,
+    pci_read, pci_write, random, register_irq, register_message, start_clock, start_interrupts,
+    start_memory, start_traps, ticks, ticks_at_entry, time_of, wall_clock,
 };
 pub use imp::{
     InterruptMutex, MAX_CORES, arm_by, core_id, deadline, interrupts_enabled, is_armed_by,

@@ -4,15 +4,16 @@
 //! on the host by courtesy of the fake devices, so sharing memory with a device
 //! takes no more than its address.
 
-use alloc::alloc::{alloc_zeroed, dealloc};
+use alloc::alloc::{alloc, alloc_zeroed, dealloc};
 use core::alloc::Layout;
+use core::arch::asm;
 use core::ptr::NonNull;
 
 use super::Error;
 
 const PAGE_BYTES: usize = 4096;
 
-/// A zeroed piece of memory that a device can be told of.
+/// A piece of memory that a device can be told of, all of it initialised.
 #[derive(Debug)]
 pub(super) struct DmaMemory {
     start: NonNull<u8>,
@@ -21,12 +22,21 @@ pub(super) struct DmaMemory {
 
 impl DmaMemory {
     pub(super) fn zeroed(bytes: usize) -> Result<Self, Error> {
-        let layout = Layout::from_size_align(bytes, PAGE_BYTES)
-            .ok()
-            .filter(|layout| layout.size() > 0)
-            .ok_or(Error::OutOfMemory)?;
+        let layout = layout(bytes)?;
         // SAFETY: the layout has a size.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::OutOfMemory)?;
+        Ok(Self { start, layout })
+    }
+
+    /// Memory that holds whatever it does. Nobody writes to it here: pages that
+    /// are never used cost a machine in software nothing then.
+    pub(super) fn arbitrary(bytes: usize) -> Result<Self, Error> {
+        let layout = layout(bytes)?;
+        // SAFETY: the layout has a size.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::OutOfMemory)?;
+        // The compiler shall take it that all of it is written here.
+        // SAFETY: it does nothing.
+        unsafe { asm!("/* {} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
         Ok(Self { start, layout })
     }
 
@@ -41,9 +51,15 @@ impl DmaMemory {
     }
 }
 
+fn layout(bytes: usize) -> Result<Layout, Error> {
+    let layout = Layout::from_size_align(bytes, PAGE_BYTES).ok();
+    let layout = layout.filter(|layout| layout.size() > 0);
+    layout.ok_or(Error::OutOfMemory)
+}
+
 impl Drop for DmaMemory {
     fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with this layout. A device is reset
+        // SAFETY: allocated above with this layout. A device is reset
         // before its queues are dropped, so it does not write there any more.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }

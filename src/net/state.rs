@@ -110,7 +110,7 @@ impl State {
         let mut port = Port::new(&mut *nic);
         let now = now();
         let iface = Interface::new(interface, &mut port, now);
-        let addresses = Addresses::new(now, &config, nic.mac());
+        let addresses = Addresses::new(now, &config, nic.mac(), draw());
         let mut state = Self {
             nic,
             iface,

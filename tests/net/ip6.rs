@@ -327,6 +327,20 @@ fn a_message_that_packets_are_too_big_does_no_harm() {
     assert_eq!(stack.stats().sockets, 1);
 }
 
+/// RFC 4861 §6.3.7: the routers can wait where there is an address to begin with.
+#[test]
+fn a_host_with_an_address_asks_the_routers_later() {
+    let (_stack, peer) = start_with(Config {
+        ipv6: Ipv6Source::Slaac,
+        ..both_families()
+    });
+    block_on(yield_now());
+    host::advance(99 * MS);
+    assert!(!sent(&peer).contains(&Sent6::RouterSolicit));
+    host::advance(102 * MS);
+    assert!(sent(&peer).contains(&Sent6::RouterSolicit));
+}
+
 #[test]
 fn a_router_gives_an_address_and_takes_it_away() {
     let (stack, peer) = start_with(Config {

@@ -81,6 +81,15 @@ pub enum Machine {
 }
 
 impl Machine {
+    /// Its name in the figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Q35 => "q35",
+            Self::Pc => "pc",
+            Self::Microvm => "microvm",
+        }
+    }
+
     /// The value of `-machine`.
     fn board(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@
 //! millisecond: every look at the clocks is taken at a tick of the reference
 //! and bracketed by two readings of the time-stamp counter, so a look that the
 //! host disturbed shows by its width. The same window measures the local APIC's
-//! timer.
+//! timer. The boot goes on while it is open.
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,9 +14,10 @@ use log::debug;
 
 use super::apic_registers::DIVISOR;
 use super::calibration::{Limits, Measured, Sample, Window};
+use super::cpu::{self, Frequencies};
 use super::pit::{self, Pit};
 use super::scale::{NANOS_HZ, Scale};
-use super::{cpu, timer};
+use super::timer;
 use crate::arch::Instant;
 
 /// A window is about 1 ms long, which depends on how fast looks are, and longer
@@ -32,6 +33,8 @@ const WINDOWS: usize = 4;
 /// A reference that does not tick within so many readings, each of which takes
 /// longer than half a tick, is not there.
 const PATIENCE: usize = 1_000;
+
+const NO_REFERENCE: &str = "no interval timer to measure the processor's clock by";
 
 /// The time-stamp counter at the kernel's first instruction, which stores it.
 pub(super) static START: AtomicU64 = AtomicU64::new(0);
@@ -65,18 +68,42 @@ pub fn time_of(ticks: u64) -> Instant {
     Instant::from_nanos(Scale::from_multiplier(TO_NANOS.load(Relaxed)).floor(ticks))
 }
 
-/// Finds out how fast the clock and the deadline timer are, and starts both.
+/// A clock that has begun to be measured, if that is needed.
+#[derive(Debug)]
+pub struct ClockStart {
+    told: Frequencies,
+    measuring: Option<Measuring>,
+}
+
+/// The first window; the machine can do something else until it is over.
+#[derive(Debug)]
+struct Measuring {
+    window: Window,
+    pit: Pit,
+    _counting: timer::Counting,
+}
+
+/// Begins to find out how fast the clock and the deadline timer are, for
+/// [`start_clock`]. The local APIC is on.
 ///
 /// # Panics
 ///
 /// Panics if the machine has nothing to measure them by.
-pub fn start_clock() {
+pub fn begin_clock() -> ClockStart {
     let told = cpu::frequencies();
     let needs_apic_timer = !cpu::has_tsc_deadline();
-    let measured = (told.tsc == 0 || needs_apic_timer && told.apic_timer == 0).then(|| {
-        let measured = calibrate();
-        measured.expect("no interval timer to measure the processor's clock by")
-    });
+    let is_needed = told.tsc == 0 || needs_apic_timer && told.apic_timer == 0;
+    let measuring = is_needed.then(|| Measuring::begin().expect(NO_REFERENCE));
+    ClockStart { told, measuring }
+}
+
+/// Finds out how fast the clock and the deadline timer are, and starts both.
+///
+/// # Panics
+///
+/// As [`begin_clock`].
+pub fn start_clock(ClockStart { told, measuring }: ClockStart) {
+    let measured = measuring.map(|measuring| measuring.end().expect(NO_REFERENCE));
     let tsc_hz = match measured {
         Some(measured) if told.tsc == 0 => measured.tsc,
         _ => told.tsc,
@@ -91,32 +118,36 @@ pub fn start_clock() {
     timer::start(tsc_hz, apic_timer_hz);
 }
 
-/// Measures until a window is undisturbed. If none is, the slowest clock is the
-/// right one: a reference that went round makes the others seem too fast.
-fn calibrate() -> Option<Measured> {
-    let _counting = timer::count_freely();
-    let mut pit = Pit::start();
-    let mut slowest: Option<Measured> = None;
-    for _ in 0..WINDOWS {
-        let window = watch(&mut pit)?;
-        let Some(measured) = window.measured() else {
-            continue;
-        };
-        if !window.may_have_wrapped() && measured.uncertainty_ppm <= LIMITS.accepted_ppm {
-            return Some(measured);
-        }
-        if slowest.is_none_or(|slowest| measured.tsc < slowest.tsc) {
-            slowest = Some(measured);
-        }
+impl Measuring {
+    fn begin() -> Option<Self> {
+        let counting = timer::count_freely();
+        let mut pit = Pit::start();
+        Some(Self {
+            window: Window::new(look(&mut pit)?, LIMITS),
+            pit,
+            _counting: counting,
+        })
     }
-    slowest
-}
 
-/// Looks at the clocks for the length of a window.
-fn watch(pit: &mut Pit) -> Option<Window> {
-    let mut window = Window::new(look(pit)?, LIMITS);
-    while !window.add(look(pit)?) {}
-    Some(window)
+    /// Measures until a window is undisturbed. If none is, the slowest clock is
+    /// the right one: a reference that went round makes the others seem too fast.
+    fn end(mut self) -> Option<Measured> {
+        let mut slowest: Option<Measured> = None;
+        for _ in 0..WINDOWS {
+            while !self.window.add(look(&mut self.pit)?) {}
+            if let Some(measured) = self.window.measured() {
+                let is_good = measured.uncertainty_ppm <= LIMITS.accepted_ppm;
+                if is_good && !self.window.may_have_wrapped() {
+                    return Some(measured);
+                }
+                if slowest.is_none_or(|slowest| measured.tsc < slowest.tsc) {
+                    slowest = Some(measured);
+                }
+            }
+            self.window = Window::new(look(&mut self.pit)?, LIMITS);
+        }
+        slowest
+    }
 }
 
 /// A look at the next tick of the reference: it ticked after the clock said

@@ -58,7 +58,7 @@ use super::Instant;
 
 pub use backtrace::Backtrace;
 pub use bottom_half::run_bottom_half;
-pub use clock::{now, start_clock, ticks, ticks_at_entry, time_of};
+pub use clock::{ClockStart, begin_clock, now, start_clock, ticks, ticks_at_entry, time_of};
 pub use console::ConsolePort;
 pub use devices::{device_barrier, register_irq, register_message};
 pub use interrupts::{interrupt_counts, set_handlers, start_interrupts, start_traps};

@@ -147,8 +147,8 @@ pub(super) struct Virtqueue {
 }
 
 impl Virtqueue {
-    /// A queue of `size` places, a power of two, and as many buffers, zeroed,
-    /// which stand one behind the other.
+    /// A queue of `size` places, a power of two, and as many buffers,
+    /// which stand one behind the other and hold whatever they do.
     pub(super) fn new(
         size: u16,
         buffers: Buffers,
@@ -166,7 +166,7 @@ impl Virtqueue {
         offered.resize(places, false);
         let mut queue = Self {
             rings: Rings::new(size)?,
-            memory: DmaMemory::zeroed(bytes)?,
+            memory: DmaMemory::arbitrary(bytes)?,
             buffers,
             large_from,
             writer,

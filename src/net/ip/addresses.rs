@@ -53,7 +53,8 @@ pub(in crate::net) struct Path {
 }
 
 impl Addresses {
-    pub(in crate::net) fn new(now: Instant, config: &Config, mac: [u8; 6]) -> Self {
+    /// The addresses of a card. `draw` is a random number.
+    pub(in crate::net) fn new(now: Instant, config: &Config, mac: [u8; 6], draw: u64) -> Self {
         let link_local = Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(interface_identifier(mac)));
         let usable = config.routes.iter().filter(|route| route.is_usable());
         let mut addresses = Self {
@@ -74,6 +75,11 @@ impl Addresses {
             deadline: None,
             none: config.ipv4 == Ipv4Source::Off && config.ipv6 == Ipv6Source::Off,
         };
+        if addresses.ipv4.is_some()
+            && let Some(slaac) = &mut addresses.slaac
+        {
+            slaac.delay(now, draw);
+        }
         addresses.update_deadline();
         addresses
     }
@@ -225,7 +231,8 @@ mod tests {
 
     fn addresses(line: &str) -> Addresses {
         let options = line.split(' ').filter_map(|word| word.split_once('='));
-        Addresses::new(Instant::ZERO, &Config::from_options(options).unwrap(), MAC)
+        let config = Config::from_options(options).unwrap();
+        Addresses::new(Instant::ZERO, &config, MAC, 0)
     }
 
     fn path(addresses: &Addresses, remote: &str) -> Option<(IpAddr, IpAddr)> {

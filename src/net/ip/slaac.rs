@@ -16,6 +16,12 @@ use crate::net::frame::is_host_v6;
 /// can advertise many. Those that are known stay.
 pub(super) const MAX_KNOWN: usize = 4;
 
+/// How long the first question to the routers is put off where it can be, and by
+/// how much more at most, so that hosts which start together do not ask together
+/// (RFC 4861 §6.3.7).
+const DELAY: Duration = Duration::from_millis(100);
+const DELAY_SPREAD_MICROS: u64 = 100_000;
+
 /// How long the first question to the routers waits for an answer, and the last
 /// (RFC 7559 §2.1).
 const FIRST_RETRY: Duration = Duration::from_secs(4);
@@ -73,6 +79,14 @@ impl Slaac {
             solicit_at: Some(Instant::ZERO),
             retry_after: FIRST_RETRY,
         }
+    }
+
+    /// Puts the first question off, by an amount that depends on `draw`, a random
+    /// number: what follows from the answer would hold up what a host with another
+    /// address is there for.
+    pub(super) fn delay(&mut self, now: Instant, draw: u64) {
+        let more = Duration::from_micros(draw % DELAY_SPREAD_MICROS);
+        self.solicit_at = Some(now + DELAY + more);
     }
 
     /// The addresses, and the lengths of the prefixes that are on the link.
@@ -314,6 +328,17 @@ mod tests {
         assert!(slaac.expire(at(86_401)));
         assert_eq!(addresses(&slaac), []);
         assert_eq!(slaac.deadline(), None);
+    }
+
+    #[test]
+    fn the_first_question_can_be_put_off() {
+        for (draw, micros) in [(0, 100_000), (99_999, 199_999), (u64::MAX, 151_615)] {
+            let mut slaac = Slaac::new(MAC);
+            slaac.delay(at(7), draw);
+            let first = at(7) + Duration::from_micros(micros);
+            assert!(!slaac.solicits(first - Duration::from_micros(1)));
+            assert!(slaac.solicits(first));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use xtask::qemu::{self, Options};
 const ABOVE_EXIT: Duration = Duration::from_millis(50);
 
 /// The instructions of all stages but the clock's.
-const MAX_INSTRUCTIONS: u64 = 230_000;
+const MAX_INSTRUCTIONS: u64 = 160_000;
 /// The clock's, most of which are spent waiting.
 const MAX_CLOCK_INSTRUCTIONS: u64 = 600_000;
 

@@ -49,7 +49,7 @@ use self::modules::Modules;
 use self::package::Package;
 use super::system::System;
 use crate::cargo;
-use crate::qemu::Options;
+use crate::qemu::{Machine, Options};
 use crate::workspace::Workspace;
 
 /// The packages of the static programs.
@@ -135,6 +135,7 @@ impl Linux {
             image: self.image.clone(),
             initrd: Some(self.initrd.clone()),
             append: format!("{APPEND}{word} server={server}"),
+            machine: Machine::default(),
             memory_mib: Options::default().memory_mib,
         }
     }

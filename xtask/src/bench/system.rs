@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::bed::{self, Wire, WireKind};
 use crate::cargo::{self, Profile};
 use crate::guest::Guest;
-use crate::qemu::{self, Forward, Net, Options, Protocol};
+use crate::qemu::{self, Forward, Machine, Net, Options, Protocol};
 
 /// How long a boot may take.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,6 +28,8 @@ pub struct System {
     pub initrd: Option<PathBuf>,
     /// Its part of the kernel command line.
     pub append: String,
+    /// What it boots on.
+    pub machine: Machine,
     /// The amount of memory in MiB.
     pub memory_mib: u32,
 }
@@ -53,6 +55,7 @@ impl System {
             image: cargo::build_image_for(program, append, Profile::Release)?,
             initrd: None,
             append: append.to_owned(),
+            machine: Machine::default(),
             memory_mib: Options::default().memory_mib,
         })
     }
@@ -65,24 +68,28 @@ impl System {
         }
     }
 
-    /// Boots the system on `wire` and waits until it listens. To be called
-    /// within [`Wire::measure`] or [`Wire::measure_start`].
+    /// Boots the system on `wire`, waits until it listens, and gives its
+    /// processor a core of the host. To be called within [`Wire::measure`].
     ///
     /// # Errors
     ///
-    /// If it does not.
+    /// If it does not listen in time.
     pub fn boot(&self, wire: &Wire) -> Result<Booted> {
-        let (mut guest, address) = self.start(wire)?;
-        guest.wait_for_line(&format!("listening on port {PORT}"), BOOT_TIMEOUT)?;
-        Ok(Booted { guest, address })
+        let mut booted = self.start(wire)?;
+        for thread in booted.guest.processor_threads()? {
+            bed::place_processor(thread)?;
+        }
+        Ok(booted)
     }
 
-    /// As [`boot`](Self::boot), without waiting.
+    /// As [`boot`](Self::boot), but leaves the processor where the host puts it:
+    /// to ask QEMU for it takes the emulator away from the guest for a while. To
+    /// be called within [`Wire::measure_start`] if the boot is what is measured.
     ///
     /// # Errors
     ///
-    /// If QEMU cannot be started.
-    pub fn start(&self, wire: &Wire) -> Result<(Guest, SocketAddr)> {
+    /// As there.
+    pub fn start(&self, wire: &Wire) -> Result<Booted> {
         let (net, port) = match wire.kind() {
             WireKind::Tap => (Net::Tap(bed::TAP.to_owned()), PORT),
             WireKind::User => {
@@ -97,14 +104,14 @@ impl System {
         let options = Options {
             net,
             initrd: self.initrd.clone(),
+            machine: self.machine,
             memory_mib: self.memory_mib,
             append: format!("{} {}", wire.guest_config(), self.append),
             ..Options::default()
         };
         let mut guest = Guest::boot(&options, &self.image)?;
-        for thread in guest.processor_threads()? {
-            bed::place_processor(thread)?;
-        }
-        Ok((guest, SocketAddr::new(wire.guest(), port)))
+        guest.wait_for_line(&format!("listening on port {PORT}"), BOOT_TIMEOUT)?;
+        let address = SocketAddr::new(wire.guest(), port);
+        Ok(Booted { guest, address })
     }
 }
