@@ -8,7 +8,7 @@ use core::fmt;
 
 use x86_64::VirtAddr;
 use x86_64::registers::control::Cr2;
-use x86_64::structures::idt::InterruptDescriptorTable;
+use x86_64::structures::idt::{Entry, EntryOptions, InterruptDescriptorTable};
 
 use super::backtrace::Backtrace;
 use super::gdt::InterruptStack;
@@ -220,6 +220,17 @@ impl fmt::Display for PageFault {
     }
 }
 
+/// Sets one entry; once in the image and not for each exception.
+///
+/// # Safety
+///
+/// `address` is an entry of the exception that `entry` is for.
+#[inline(never)]
+unsafe fn set_entry<F>(entry: &mut Entry<F>, address: unsafe extern "C" fn()) -> &mut EntryOptions {
+    // SAFETY: as the contract says.
+    unsafe { entry.set_handler_addr(VirtAddr::from_ptr(address as *const ())) }
+}
+
 /// Sets the entries of all exceptions.
 pub(super) fn set_entries(idt: &mut InterruptDescriptorTable) {
     macro_rules! set {
@@ -227,7 +238,7 @@ pub(super) fn set_entries(idt: &mut InterruptDescriptorTable) {
             $(
                 let address: unsafe extern "C" fn() = entry::<$vector>;
                 // SAFETY: the entry is one of exceptions and does not return.
-                unsafe { idt.$field.set_handler_addr(VirtAddr::from_ptr(address as *const ())) };
+                unsafe { set_entry(&mut idt.$field, address) };
             )*
         };
     }
@@ -260,8 +271,7 @@ pub(super) fn set_entries(idt: &mut InterruptDescriptorTable) {
                 // SAFETY: as above; the task state segment names a stack of its
                 // own for each.
                 unsafe {
-                    idt.$field
-                        .set_handler_addr(VirtAddr::from_ptr(address as *const ()))
+                    set_entry(&mut idt.$field, address)
                         .set_stack_index(InterruptStack::$stack as u16);
                 }
             )*
