@@ -6,6 +6,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use firstpoll::arch::now;
+use firstpoll::drivers::offload::{Checksum, Work};
 use firstpoll::drivers::virtio::AnyTransport;
 use firstpoll::drivers::virtio_net::VirtioNet;
 use firstpoll::println;
@@ -67,6 +68,7 @@ impl Reflector {
     }
 
     fn round(&mut self) -> Round {
+        let finishes = self.card.offloads().checksums;
         let (receive, send) = self.card.queues();
         let mut outcome = Round::Full;
         for _ in 0..BATCH {
@@ -74,13 +76,23 @@ impl Reflector {
                 outcome = Round::Dry;
                 break;
             }
-            let Some(frame) = receive.front() else {
+            let Some((frame, checksum)) = receive.front_with_checksum() else {
                 outcome = Round::Dry;
                 break;
             };
+            // A frame that the host has left to its card is left to ours.
+            let unfinished = match checksum {
+                Checksum::Unfinished(unfinished) => Some(unfinished),
+                Checksum::Unverified | Checksum::Right => None,
+            };
             match self.endpoint.judge(frame) {
+                Verdict::Reflect if unfinished.is_some() && !finishes => self.counts.dropped += 1,
                 Verdict::Reflect => {
                     Endpoint::reflect(frame, send.buffer(frame.len()));
+                    if let Some(checksum) = unfinished {
+                        let cut = None;
+                        send.set_work(Work { checksum, cut });
+                    }
                     send.commit();
                     self.counts.reflected += 1;
                 }
