@@ -298,6 +298,42 @@ fn an_idle_server_lets_the_host_rest() -> Result<()> {
     Ok(())
 }
 
+/// Connections that have been busy and are kept cost next to nothing.
+#[test]
+fn after_a_load_idle_connections_let_the_host_rest() -> Result<()> {
+    const CONNECTIONS: usize = 100;
+    const ROUNDS: usize = 20;
+
+    let served = network::serve(Options {
+        append: "read_timeout_ms=60000".to_owned(),
+        ..Options::default()
+    })?;
+    let mut clients = (0..CONNECTIONS)
+        .map(|_| Client::connect(served.address))
+        .collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..ROUNDS {
+        for client in &mut clients {
+            assert_eq!(client.get("/")?.status, 200);
+        }
+    }
+    // What was received is acknowledged, and memory is given back.
+    std::thread::sleep(3 * SECOND);
+    // Each interrupt of an idle core ends a halt.
+    let mut halts = || -> Result<u64> {
+        let stats = clients[0].get("/stats")?.body;
+        let mut lines = stats.lines();
+        let line = lines.find_map(|line| line.strip_prefix("executor.halts "));
+        Ok(line.context("no halts are counted")?.parse()?)
+    };
+    let (halts_before, before) = (halts()?, served.guest.cpu_time()?);
+    std::thread::sleep(10 * SECOND);
+    let (used, halted) = (served.guest.cpu_time()? - before, halts()? - halts_before);
+    println!("{used:?} of processor time and {halted} interrupts in 10 s");
+    assert!(used < Duration::from_millis(100), "{used:?}");
+    assert!(halted < 50, "{halted}");
+    Ok(())
+}
+
 /// Case C1: connections one after another, each for one request.
 #[test]
 fn many_connections_one_after_the_other() -> Result<()> {
