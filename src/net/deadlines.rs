@@ -141,6 +141,15 @@ impl Deadlines {
     }
 }
 
+/// The sooner of two deadlines. Every call of the program asks for it.
+#[inline]
+pub(super) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

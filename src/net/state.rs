@@ -10,6 +10,7 @@ use smoltcp::wire::EthernetAddress;
 
 use super::Error;
 use super::datagram::endpoints::Endpoints;
+use super::deadlines::sooner;
 use super::device::{Nic, Port, Room};
 use super::dns::Dns;
 use super::ingress;
@@ -500,15 +501,6 @@ impl State {
             table_bytes,
             ..self.stats
         }
-    }
-}
-
-/// The sooner of two deadlines. Every call of the program asks for it.
-#[inline]
-fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

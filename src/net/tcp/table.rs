@@ -14,7 +14,7 @@ use smoltcp::time::Instant;
 use super::connection::Connection;
 use super::unsettled::Unsettled;
 use crate::net::Error;
-use crate::net::deadlines::Deadlines;
+use crate::net::deadlines::{Deadlines, sooner};
 use crate::net::frame::Key;
 use crate::net::index_list::{IndexList, Links, Rehash};
 
@@ -246,10 +246,7 @@ impl Table {
     /// When one wants to be looked at.
     #[inline]
     pub(in crate::net) fn earliest(&self) -> Option<Instant> {
-        match (self.deadlines.earliest(), self.unsettled.earliest()) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        sooner(self.deadlines.earliest(), self.unsettled.earliest())
     }
 
     /// Marks those dirty that wait for a neighbour's address. They wait on until

@@ -17,6 +17,7 @@ use smoltcp::time::{Duration, Instant};
 
 use super::connection::ACK_DELAY;
 use super::recovery::MIN_SILENCE;
+use crate::net::deadlines::sooner;
 use crate::net::index_list::IndexList;
 
 /// After data has come, its acknowledgement is the next timer.
@@ -93,10 +94,7 @@ impl Unsettled {
             let first = list.first()?;
             Some(self.since[first as usize] + horizon)
         };
-        match (at(&self.heard, HEARD), at(&self.sent, SENT)) {
-            (Some(heard), Some(sent)) => Some(heard.min(sent)),
-            (heard, sent) => heard.or(sent),
-        }
+        sooner(at(&self.heard, HEARD), at(&self.sent, SENT))
     }
 
     /// Takes out one that is to be looked at now.
